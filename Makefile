@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make help` lists what there is. Everything built lands under build/.
+
+BUILD ?= build
+CC ?= gcc
+SAN ?=
+OPT ?= -O2
+PKGS := libmicrohttpd libuv jansson libpcre2-8 libutf8proc
+VERSION := 0.1.0
+
+# Contraction would let the compiler turn a*b+c into one rounding in one kernel and two in another: promise 2 forbids it.
+CFLAGS ?= $(OPT) -g
+override CFLAGS += -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
+	-Wvla -Wno-unused-parameter -ffp-contract=off -fno-omit-frame-pointer -pthread \
+	-D_GNU_SOURCE -DQUIRE_VERSION='"$(VERSION)"' -I. $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+override LDLIBS += $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -ldl -pthread
+ifneq ($(SAN),)
+override CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=all
+override LDFLAGS += -fsanitize=$(SAN)
+endif
+
+AVX2_FLAGS := -mavx2 -mfma -mf16c -O3
+AVX512_FLAGS := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mprefer-vector-width=512 -O3
+
+SRC := $(sort $(shell find engine kernels server config -name '*.c'))
+MAIN := server/main.c
+LIB_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out $(MAIN),$(SRC)))
+TEST_SRC := $(sort $(shell find tests/unit -name 'test_*.c'))
+TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(TEST_SRC))
+
+.DELETE_ON_ERROR:
+.PHONY: all help clean
+.SECONDARY:
+
+all: $(BUILD)/quire  ## build the server: build/quire
+
+help:  ## this list
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
+
+$(BUILD)/quire: $(BUILD)/obj/server/main.o $(BUILD)/libquire.a
+	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+$(BUILD)/libquire.a: $(LIB_OBJ)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(BUILD)/obj/%_avx2.o: %_avx2.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(AVX2_FLAGS) -MMD -MP -c $< -o $@
+
+$(BUILD)/obj/%_avx512.o: %_avx512.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(AVX512_FLAGS) -MMD -MP -c $< -o $@
+
+$(BUILD)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+
+# --- tests: one program a file, so that a crash takes down nothing but its own suite
+
+$(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/unit/main.o $(BUILD)/libquire.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) $(shell pkg-config --libs check 2>/dev/null) -o $@
+
+tests: $(TESTS)  ## build the unit tests
+
+clean:  ## remove build/
+	rm -rf build
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // From logits to a token. Order, as in vLLM: logprobs of the raw distribution are taken first; then logit bias, forbidden
-// end tokens (min_tokens), penalties, temperature, top_k, top_p, min_p; then one draw. The draw is a counter-based random
+// end tokens (min_tokens), penalties, temperature, min_p, top_k, top_p; then one draw. The draw is a counter-based random
 // number keyed by (seed, choice, position), so the same request gives the same tokens in any batch.
 // Scratch is allocated at create; sampler_run allocates nothing. Engine thread only.
 #ifndef QUIRE_ENGINE_SAMPLER_H
@@ -36,7 +36,8 @@ void sampler_run(struct sampler *s, const struct sampler_input *in, float *logit
 // Raw log probability of `id` and the n_top best, without choosing.
 void sampler_logprobs(struct sampler *s, const float *logits, int32_t id, int n_top, struct sampler_output *out);
 
-// 64 random bits for (seed, choice, position); the definition that tests check against.
+// 64 random bits for (seed, choice, position): Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+// SC 2011), key = seed, counter = (position, choice, 0, 0), first two words of the result.
 uint64_t sampler_random(uint64_t seed, uint32_t choice, uint32_t position);
 
 #endif

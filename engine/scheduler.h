@@ -65,7 +65,7 @@ void scheduler_destroy(struct scheduler *s); // every sequence must be finished
 // Queues a sequence (state WAITING). ERR_LIMIT: its n_max can never fit in the pool or the model; ERR_BUSY: the queue is full.
 int scheduler_add(struct scheduler *s, struct sequence *seq, uint64_t now_ns);
 
-// The next step. The plan belongs to the scheduler and holds until commit. A sequence waits while one that is scheduled in
+// The next step. The plan belongs to the scheduler and its arrays hold until the next plan. A sequence waits while one that is scheduled in
 // this very step computes the tokens it wants (same namespace): it then finds them.
 const struct plan *scheduler_plan(struct scheduler *s, uint64_t now_ns);
 

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rotation, appending to the cache, and attention as its definition says it: one query head at a time over every position that
+// it sees, two passes (all scores, then softmax and sum).
+#include "engine/base/err.h"
+#include "kernels/ref/ref.h"
+
+#include <math.h>
+
+static void rotate(const struct rope *r, int pos, float *head)
+{
+	if (!r || r->kind == ROPE_NONE)
+		return;
+	int half = r->n_dims / 2;
+	for (int i = 0; i < half; i++) {
+		float angle = (float)pos * r->inv_freq[i], c = cosf(angle) * r->magnitude, s = sinf(angle) * r->magnitude;
+		float *a = r->kind == ROPE_PAIRS ? head + 2 * i : head + i, *b = r->kind == ROPE_PAIRS ? head + 2 * i + 1 : head + i + half;
+		float x = *a, y = *b;
+		*a = x * c - y * s;
+		*b = x * s + y * c;
+	}
+}
+
+static void prepare_head(const struct attention *a, const struct vector *w, int pos, float *head)
+{
+	struct norm n = {.kind = NORM_RMS, .eps = a->qk_norm_eps, .w = w};
+	if (w)
+		ref_norm_row(&n, head, (size_t)a->head_dim, head);
+	rotate(a->rope, pos, head);
+}
+
+void ref_rope_append(struct backend *b, const struct attention *a)
+{
+	struct ref_backend *be = ref_of(b);
+	const struct batch_view *v = be->batch;
+	int dh = a->head_dim, stride = (a->n_heads + 2 * a->n_kv_heads) * dh, block = be->kv.block_tokens;
+	for (int s = 0; s < v->n_seqs; s++)
+		for (int t = v->seq_start[s]; t < v->seq_start[s + 1]; t++) {
+			float *q = be->qkv + (size_t)t * (size_t)stride, *k = q + a->n_heads * dh, *val = k + a->n_kv_heads * dh;
+			int pos = v->pos[t], slot = pos % block;
+			int32_t page = v->blocks[s][pos / block];
+			for (int h = 0; h < a->n_heads; h++)
+				prepare_head(a, a->q_norm, pos, q + h * dh);
+			for (int h = 0; h < a->n_kv_heads; h++) {
+				prepare_head(a, a->k_norm, pos, k + h * dh);
+				for (int d = 0; d < dh; d++) {
+					ref_kv_put(be, a->layer, page, h, 0, d, slot, k[h * dh + d]);
+					ref_kv_put(be, a->layer, page, h, 1, d, slot, val[h * dh + d]);
+				}
+			}
+		}
+}
+
+static float score(const struct ref_backend *be, const struct attention *a, const float *q, int32_t page, int kv_head, int slot)
+{
+	double s = 0;
+	for (int d = 0; d < a->head_dim; d++)
+		s += (double)(q[d] * ref_kv_get(be, a->layer, page, kv_head, 0, d, slot));
+	float v = (float)s * a->scale;
+	return a->softcap > 0 ? a->softcap * tanhf(v / a->softcap) : v;
+}
+
+// One query head: softmax of scores first … pos as running maximum, sum and weighted values.
+static void attend_head(const struct ref_backend *be, const struct attention *a, const float *q, const int32_t *blocks, int pos,
+                        int kv_head, float *out)
+{
+	int first = a->window && pos - a->window + 1 > 0 ? pos - a->window + 1 : 0, block = be->kv.block_tokens;
+	float best = -INFINITY;
+	for (int p = first; p <= pos; p++) {
+		float s = score(be, a, q, blocks[p / block], kv_head, p % block);
+		best = s > best ? s : best;
+	}
+	double sum = 0, acc[MAX_HEAD_DIM] = {0};
+	for (int p = first; p <= pos; p++) {
+		float w = expf(score(be, a, q, blocks[p / block], kv_head, p % block) - best);
+		sum += (double)w;
+		for (int d = 0; d < a->head_dim; d++)
+			acc[d] += (double)(w * ref_kv_get(be, a->layer, blocks[p / block], kv_head, 1, d, p % block));
+	}
+	for (int d = 0; d < a->head_dim; d++)
+		out[d] = (float)(acc[d] / sum);
+}
+
+struct attend {
+	struct ref_backend *be;
+	const struct attention *a;
+};
+
+static void attend_rows(void *ctx, size_t first, size_t last, int thread)
+{
+	const struct attend *c = ctx;
+	const struct attention *a = c->a;
+	const struct batch_view *v = c->be->batch;
+	int dh = a->head_dim, stride = (a->n_heads + 2 * a->n_kv_heads) * dh, group = a->n_heads / a->n_kv_heads, s = 0;
+	(void)thread;
+	for (int t = (int)first; t < (int)last; t++) {
+		while (t >= v->seq_start[s + 1])
+			s++;
+		for (int h = 0; h < a->n_heads; h++)
+			attend_head(c->be, a, c->be->qkv + (size_t)t * (size_t)stride + h * dh, v->blocks[s], v->pos[t], h / group,
+			            c->be->attn + (size_t)t * (size_t)(a->n_heads * dh) + h * dh);
+	}
+}
+
+void ref_attend(struct backend *b, const struct attention *a)
+{
+	struct attend c = {ref_of(b), a};
+	team_run(c.be->team, (size_t)c.be->batch->n_tokens, 1, attend_rows, &c);
+}

@@ -68,3 +68,23 @@ clean:  ## remove build/
 	rm -rf build
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+
+# --- running and checking
+
+.PHONY: tests run test check venv style e2e
+
+run:  ## fetch the default model and serve it on port 8000
+	sh scripts/run
+
+test:  ## all quick tests, as `sh scripts/test`
+	sh scripts/test
+
+venv: build/venv/.stamp  ## the Python environment of the end-to-end tests
+
+build/venv/.stamp: tests/e2e/requirements.txt
+	python3 -m venv build/venv
+	build/venv/bin/python -m pip install -q --disable-pip-version-check -r $<
+	@touch $@
+
+style:  ## includes run one way, files and functions keep their length
+	sh scripts/style

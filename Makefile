@@ -64,6 +64,10 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/unit/main.o $(B
 
 tests: $(TESTS)  ## build the unit tests
 
+# --- golden: models against what a reference implementation computed for them
+
+$(BUILD)/tests/model/test_golden_ref: $(BUILD)/obj/tests/unit/model/golden.o $(BUILD)/obj/tests/unit/model/runner.o
+
 clean:  ## remove build/
 	rm -rf build
 

@@ -135,12 +135,12 @@ void golden_free_text(struct golden_text *t)
 	free(t);
 }
 
-double golden_logprob(const float *logits, int n_vocab, int id)
+double golden_logsum(const float *logits, int n_vocab)
 {
 	double best = (double)logits[golden_argmax(logits, n_vocab)], sum = 0;
 	for (int i = 0; i < n_vocab; i++)
 		sum += exp((double)logits[i] - best);
-	return (double)logits[id] - best - log(sum);
+	return best + log(sum);
 }
 
 int golden_argmax(const float *logits, int n_vocab)
@@ -150,4 +150,52 @@ int golden_argmax(const float *logits, int n_vocab)
 		if (logits[i] > logits[best])
 			best = i;
 	return best;
+}
+
+// A NaN is as far off as anything can be.
+static void raise_worst(double *worst, double difference)
+{
+	double d = isnan(difference) ? INFINITY : fabs(difference);
+	*worst = d > *worst ? d : *worst;
+}
+
+static void add_logprob(struct golden_verdict *v, double found, double wanted)
+{
+	raise_worst(&v->worst_logprob, found - wanted);
+	v->sum_logprob += fabs(found - wanted);
+	v->n_logprobs++;
+}
+
+static void judge_step(const struct golden_case *c, int step, const float *row, int n_vocab, double logsum, double gap,
+                       struct golden_verdict *v)
+{
+	const int32_t *ids = c->best_ids + (size_t)step * GOLDEN_BEST;
+	const double *logprobs = c->best_logprobs + (size_t)step * GOLDEN_BEST;
+	for (int k = 0; k < GOLDEN_BEST; k++)
+		add_logprob(v, (double)row[ids[k]] - logsum, logprobs[k]);
+	add_logprob(v, (double)row[c->greedy[step]] - logsum, c->logprob[step]);
+	v->n_steps++;
+	if (golden_argmax(row, n_vocab) == c->greedy[step])
+		v->n_equal++;
+	else if (c->gap[step] > gap && !v->n_wrong++)
+		v->first_wrong = step;
+}
+
+void golden_judge(const struct golden *g, const struct golden_case *c, int first, int n, const float *rows, double gap,
+                  struct golden_verdict *v)
+{
+	for (int p = first; p < first + n; p++) {
+		const float *row = rows + (size_t)(p - first) * (size_t)g->n_vocab;
+		double logsum = golden_logsum(row, g->n_vocab);
+		int step = p - (c->n_prompt - 1);
+		for (int i = 0; i < c->n_rows; i++)
+			for (int k = 0; c->positions[i] == p && k < g->n_vocab; k++)
+				raise_worst(&v->worst_logit, (double)row[k] - (double)c->logits[(size_t)i * (size_t)g->n_vocab + (size_t)k]);
+		if (step < 0 && c->prompt_logprobs)
+			add_logprob(v, (double)row[c->prompt[p + 1]] - logsum, c->prompt_logprobs[p]);
+		for (int k = 0; step == 0 && k < c->n_last; k++)
+			raise_worst(&v->worst_logit, (double)row[c->last_ids[k]] - c->last_logits[k]);
+		if (step >= 0 && step < c->n_greedy)
+			judge_step(c, step, row, g->n_vocab, logsum, gap, v);
+	}
 }

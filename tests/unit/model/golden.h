@@ -50,8 +50,22 @@ struct golden_text {
 struct golden_text *golden_read_text(const char *dir); // perplexity.json
 void golden_free_text(struct golden_text *t);
 
-// Natural logarithm of the softmax of a row, at id; computed in double.
-double golden_logprob(const float *logits, int n_vocab, int id);
+// log Σ exp of a row, in double: a token's log probability is its logit minus this.
+double golden_logsum(const float *logits, int n_vocab);
 int golden_argmax(const float *logits, int n_vocab);
+
+// How far a model's rows are from a reference's; zeroed by the caller, added to by every golden_judge.
+struct golden_verdict {
+	double worst_logit;                   // largest difference of any logit whose reference is stored
+	double worst_logprob, sum_logprob;    // of log probabilities: absolute differences
+	int n_logprobs;
+	int n_steps, n_equal;                 // greedy steps, and those whose argmax is the reference's
+	int n_wrong;                          // … is not although the reference's gap was over `gap`
+	int first_wrong;                      // step number of the first of them
+};
+
+// rows: the logits after tokens first … first + n - 1 of prompt + greedy (teacher-forced), whole or in pieces.
+void golden_judge(const struct golden *g, const struct golden_case *c, int first, int n, const float *rows, double gap,
+                  struct golden_verdict *v);
 
 #endif

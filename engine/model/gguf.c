@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files and look-ups: mapping, split parts, the tables of keys and tensors. The bytes are read by gguf_parse.c.
+// Files: mapping them, finding the further parts of a split one, and the list of tensors. The bytes are read by
+// gguf_parse.c; metadata is answered by gguf_keys.c.
 #include "engine/model/gguf_internal.h"
 
 #include "engine/base/err.h"
-#include "engine/base/hash.h"
 #include "engine/base/mem.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,126 +18,129 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void table_init(struct gguf_table *t, size_t n)
+static int map_file(struct gguf *g, const char *path, char *err, size_t len)
 {
-	size_t size = 16;
-	while (size < 2 * n)
-		size *= 2;
-	t->mask = size - 1;
-	t->slot = mem_zalloc(size, sizeof *t->slot);
-}
-
-bool gguf__table_add(struct gguf_table *t, const char *name, size_t len, uint32_t index, gguf_name_fn *name_of, const void *ctx)
-{
-	for (size_t i = hash_bytes(0, name, len) & t->mask;; i = (i + 1) & t->mask) {
-		if (!t->slot[i]) {
-			t->slot[i] = index + 1;
-			return true;
-		}
-		struct gguf_str other = name_of(ctx, t->slot[i] - 1);
-		if (other.len == len && !memcmp(other.data, name, len))
-			return false;
-	}
-}
-
-static int64_t table_find(const struct gguf_table *t, const char *name, size_t len, gguf_name_fn *name_of, const void *ctx)
-{
-	if (!t->slot)
-		return -1;
-	for (size_t i = hash_bytes(0, name, len) & t->mask; t->slot[i]; i = (i + 1) & t->mask) {
-		struct gguf_str other = name_of(ctx, t->slot[i] - 1);
-		if (other.len == len && !memcmp(other.data, name, len))
-			return t->slot[i] - 1;
-	}
-	return -1;
-}
-
-struct gguf_str gguf__key_name(const void *ctx, uint32_t i)
-{
-	return ((const struct gguf *)ctx)->keys[i].name;
-}
-
-struct gguf_str gguf__tensor_name(const void *ctx, uint32_t i)
-{
-	const char *s = ((const struct gguf *)ctx)->tensors[i].name;
-	return (struct gguf_str){s, strlen(s)};
-}
-
-static int map_file(struct gguf_part *p, const char *path, char *err, size_t len)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	// O_NONBLOCK: opening a pipe that nobody writes to would wait for ever.
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
-	if (fd < 0)
-		return err_set(err, len, ERR_IO, "%s: %s", path, strerror(errno));
-	int rc = fstat(fd, &st) ? err_set(err, len, ERR_IO, "%s: %s", path, strerror(errno)) : 0;
-	if (!rc && !S_ISREG(st.st_mode))
+	if (fd < 0 || fstat(fd, &st)) {
+		int rc = err_set(err, len, ERR_IO, "%s: %s", path, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return rc;
+	}
+	int rc = 0;
+	void *map = NULL;
+	if (!S_ISREG(st.st_mode))
 		rc = err_set(err, len, ERR_IO, "%s: not a regular file; a .gguf file is wanted", path);
-	if (!rc && st.st_size < 24)
-		rc = err_set(err, len, ERR_INVALID, "%s: %lld bytes are too few for a GGUF header", path, (long long)st.st_size);
-	void *map = rc ? MAP_FAILED : mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (!rc && map == MAP_FAILED)
+	else if (st.st_size == 0)
+		rc = err_set(err, len, ERR_INVALID, "%s: not a GGUF file: it is empty", path);
+	else if ((map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
 		rc = err_set(err, len, ERR_IO, "%s: cannot be mapped: %s", path, strerror(errno));
 	close(fd);
-	if (rc)
-		return rc;
-	p->map = map;
-	p->size = (size_t)st.st_size;
-	return 0;
+	if (!rc)
+		g->parts[g->n_parts++] = (struct gguf_part){map, (size_t)st.st_size};
+	return rc;
 }
 
-// The path of part i of n, from the first part's path "…-00001-of-0000N.gguf"; false if the path has no such ending.
-static bool part_path(const char *first, unsigned i, unsigned n, char *out, size_t len)
+// The path of part i (from 0) of n, given that of any part, "…-0000I-of-0000N.gguf". False if `any` does not end so.
+static bool part_path(const char *any, unsigned i, unsigned n, char out[PATH_MAX])
 {
-	size_t stem = strlen(first), tail = strlen("-00001-of-00001.gguf");
+	static const char pattern[] = "-#####-of-#####.gguf";
+	size_t tail = sizeof pattern - 1, stem = strlen(any);
 	if (stem < tail)
 		return false;
 	stem -= tail;
-	char want[32];
-	snprintf(want, sizeof want, "-00001-of-%05u.gguf", n);
-	if (strcmp(first + stem, want))
-		return false;
-	return snprintf(out, len, "%.*s-%05u-of-%05u.gguf", (int)stem, first, i + 1, n) < (int)len;
+	for (size_t k = 0; k < tail; k++) {
+		char ch = any[stem + k];
+		if (pattern[k] == '#' ? ch < '0' || ch > '9' : ch != pattern[k])
+			return false;
+	}
+	return snprintf(out, PATH_MAX, "%.*s-%05u-of-%05u.gguf", (int)stem, any, i + 1, n) < PATH_MAX;
+}
+
+// What a file says about the split that it belongs to; an unsplit one is part 0 of 1.
+static int read_split(const struct gguf_keys *keys, const char *path, unsigned *no, unsigned *count, char *err,
+					  size_t len)
+{
+	uint64_t n = 1, i = 0;
+	if (gguf__keys_u64(keys, "split.count", &n) < 0 || n > GGUF_MAX_PARTS)
+		return err_set(err, len, ERR_INVALID, "%s: split.count must be a whole number up to %d", path, GGUF_MAX_PARTS);
+	*count = n ? (unsigned)n : 1;
+	if (gguf__keys_u64(keys, "split.no", &i) < 0 || i >= *count)
+		return err_set(err, len, ERR_INVALID, "%s: split.no must be a whole number below split.count, which is %u",
+					   path, *count);
+	*no = (unsigned)i;
+	return 0;
+}
+
+static int open_part(struct gguf *g, unsigned i, unsigned n, char *err, size_t len)
+{
+	char path[PATH_MAX];
+	unsigned no, count;
+	struct gguf_keys keys = {0};
+	if (!part_path(g->path, i, n, path))
+		return err_set(err, len, ERR_INVALID, "%s: split.count is %u, so the file must be called …-00001-of-%05u.gguf",
+					   g->path, n, n);
+	int rc = map_file(g, path, err, len);
+	if (!rc) {
+		const struct gguf_part *p = &g->parts[i];
+		rc = gguf__parse(g, &keys, path, p->map, p->size, err, len);
+	}
+	if (!rc)
+		rc = read_split(&keys, path, &no, &count, err, len);
+	if (!rc && (no != i || count != n))
+		rc = err_set(err, len, ERR_INVALID, "%s: split.no is %u and split.count %u; part %u of %s must have %u and %u",
+					 path, no, count, i + 1, g->path, i, n);
+	gguf__keys_deinit(&keys);
+	return rc;
 }
 
 static int open_parts(struct gguf *g, char *err, size_t len)
 {
-	uint64_t n = 1, no = 0;
-	char path[4096];
-	if (gguf_get_u64(g, "split.count", &n) < 0 || gguf_get_u64(g, "split.no", &no) < 0 || n > GGUF_MAX_PARTS)
-		return err_set(err, len, ERR_INVALID, "%s: split.count and split.no must be numbers, at most %d parts", g->path, GGUF_MAX_PARTS);
-	if (n <= 1)
-		return 0;
-	if (no != 0)
-		return err_set(err, len, ERR_INVALID, "%s: part %llu of a split model; open the first part, …-00001-of-%05llu.gguf",
-		               g->path, (unsigned long long)no + 1, (unsigned long long)n);
-	for (unsigned i = 1; i < n; i++) {
-		if (!part_path(g->path, i, (unsigned)n, path, sizeof path))
-			return err_set(err, len, ERR_INVALID, "%s: a split model's first part must be named …-00001-of-%05llu.gguf", g->path,
-			               (unsigned long long)n);
-		struct gguf_part *p = &g->parts[g->n_parts];
-		int rc = map_file(p, path, err, len);
-		if (rc)
-			return rc;
-		g->n_parts++;
-		rc = gguf__parse(g, path, p->map, p->size, false, err, len);
-		if (rc)
-			return rc;
-	}
+	char first[PATH_MAX];
+	unsigned no, n;
 	uint64_t total;
-	if (gguf_get_u64(g, "split.tensors.count", &total) > 0 && total != g->n_tensors)
-		return err_set(err, len, ERR_INVALID, "%s: split.tensors.count says %llu tensors, the parts hold %zu", g->path,
-		               (unsigned long long)total, g->n_tensors);
+	int rc = read_split(&g->keys, g->path, &no, &n, err, len);
+	if (!rc && no)
+		rc = err_set(err, len, ERR_INVALID, "%s: part %u of %u of a split model; open the first part, %s", g->path,
+					 no + 1, n, part_path(g->path, 0, n, first) ? first : "whose split.no is 0");
+	for (unsigned i = 1; i < n && !rc; i++)
+		rc = open_part(g, i, n, err, len);
+	if (rc || n == 1)
+		return rc;
+	int has = gguf_get_u64(g, "split.tensors.count", &total);
+	if (has < 0 || (has && total != g->n_tensors))
+		return err_set(err, len, ERR_INVALID, "%s: split.tensors.count is not what its %u parts hold, %zu tensors",
+					   g->path, n, g->n_tensors);
 	return 0;
+}
+
+static struct gguf_str tensor_name(const void *tensors, uint32_t i)
+{
+	const char *s = ((const struct gguf_tensor *)tensors)[i].name;
+	return (struct gguf_str){s, strlen(s)};
 }
 
 static int index_tensors(struct gguf *g, char *err, size_t len)
 {
-	table_init(&g->tensor_table, g->n_tensors);
-	for (size_t i = 0; i < g->n_tensors; i++) {
-		const char *name = g->tensors[i].name;
-		if (!gguf__table_add(&g->tensor_table, name, strlen(name), (uint32_t)i, gguf__tensor_name, g))
-			return err_set(err, len, ERR_INVALID, "%s: two tensors are called %s", g->path, name);
+	gguf__table_init(&g->tensor_table, g->n_tensors);
+	for (size_t i = 0; i < g->n_tensors; i++)
+		if (!gguf__table_add(&g->tensor_table, tensor_name(g->tensors, (uint32_t)i), (uint32_t)i, tensor_name,
+							 g->tensors))
+			return err_set(err, len, ERR_INVALID, "%s: two tensors are called %s", g->path, g->tensors[i].name);
+	return 0;
+}
+
+static int finish(struct gguf *g, int rc, struct gguf **out, char *err, size_t len)
+{
+	if (!rc)
+		rc = index_tensors(g, err, len);
+	if (rc) {
+		gguf_close(g);
+		return rc;
 	}
+	*out = g;
 	return 0;
 }
 
@@ -144,15 +149,8 @@ int gguf__open_memory(const char *name, const void *data, size_t size, struct gg
 	struct gguf *g = mem_zalloc(1, sizeof *g);
 	*out = NULL;
 	g->path = mem_strdup(name);
-	int rc = gguf__parse(g, name, data, size, true, err, len);
-	if (!rc)
-		rc = index_tensors(g, err, len);
-	if (rc) {
-		gguf_close(g);
-		return rc;
-	}
-	*out = g;
-	return 0;
+	g->parts[g->n_parts++] = (struct gguf_part){NULL, size};
+	return finish(g, gguf__parse(g, &g->keys, name, data, size, err, len), out, err, len);
 }
 
 int gguf_open(const char *path, struct gguf **out, char *err, size_t len)
@@ -160,21 +158,12 @@ int gguf_open(const char *path, struct gguf **out, char *err, size_t len)
 	struct gguf *g = mem_zalloc(1, sizeof *g);
 	*out = NULL;
 	g->path = mem_strdup(path);
-	int rc = map_file(&g->parts[0], path, err, len);
-	if (!rc) {
-		g->n_parts = 1;
-		rc = gguf__parse(g, path, g->parts[0].map, g->parts[0].size, true, err, len);
-	}
+	int rc = map_file(g, path, err, len);
+	if (!rc)
+		rc = gguf__parse(g, &g->keys, path, g->parts[0].map, g->parts[0].size, err, len);
 	if (!rc)
 		rc = open_parts(g, err, len);
-	if (!rc)
-		rc = index_tensors(g, err, len);
-	if (rc) {
-		gguf_close(g);
-		return rc;
-	}
-	*out = g;
-	return 0;
+	return finish(g, rc, out, err, len);
 }
 
 void gguf_close(struct gguf *g)
@@ -183,14 +172,12 @@ void gguf_close(struct gguf *g)
 		return;
 	for (size_t i = 0; i < g->n_tensors; i++)
 		free((char *)g->tensors[i].name);
-	for (size_t i = 0; i < g->n_keys; i++)
-		free(g->keys[i].strings);
 	free(g->tensors);
-	free(g->keys);
-	free(g->key_table.slot);
 	free(g->tensor_table.slot);
+	gguf__keys_deinit(&g->keys);
 	for (unsigned i = 0; i < g->n_parts; i++)
-		munmap(g->parts[i].map, g->parts[i].size);
+		if (g->parts[i].map)
+			munmap(g->parts[i].map, g->parts[i].size);
 	free(g->path);
 	free(g);
 }
@@ -221,139 +208,14 @@ const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t i)
 
 const struct gguf_tensor *gguf_find_tensor(const struct gguf *g, const char *name)
 {
-	int64_t i = table_find(&g->tensor_table, name, strlen(name), gguf__tensor_name, g);
+	int64_t i = gguf__table_find(&g->tensor_table, name, tensor_name, g->tensors);
 	return i < 0 ? NULL : &g->tensors[i];
-}
-
-static const struct gguf_key *find_key(const struct gguf *g, const char *key)
-{
-	int64_t i = table_find(&g->key_table, key, strlen(key), gguf__key_name, g);
-	return i < 0 ? NULL : &g->keys[i];
-}
-
-static bool is_integer(enum gguf_type t)
-{
-	return t != GGUF_F32 && t != GGUF_F64 && t != GGUF_STRING && t != GGUF_ARRAY && t != GGUF_BOOL;
-}
-
-static int64_t read_integer(enum gguf_type type, const void *p)
-{
-	union {
-		uint8_t u8;
-		int8_t i8;
-		uint16_t u16;
-		int16_t i16;
-		uint32_t u32;
-		int32_t i32;
-		int64_t i64;
-	} v;
-	memset(&v, 0, sizeof v);
-	memcpy(&v, p, gguf__type_size(type));
-	switch (type) {
-	case GGUF_U8: case GGUF_BOOL: return v.u8;
-	case GGUF_I8: return v.i8;
-	case GGUF_U16: return v.u16;
-	case GGUF_I16: return v.i16;
-	case GGUF_U32: return v.u32;
-	case GGUF_I32: return v.i32;
-	default: return v.i64;
-	}
-}
-
-static double read_number(enum gguf_type type, const void *p)
-{
-	float f;
-	double d;
-	if (type == GGUF_F32) {
-		memcpy(&f, p, sizeof f);
-		return (double)f;
-	}
-	if (type == GGUF_F64) {
-		memcpy(&d, p, sizeof d);
-		return d;
-	}
-	return (double)read_integer(type, p);
-}
-
-int gguf_get_u64(const struct gguf *g, const char *key, uint64_t *out)
-{
-	const struct gguf_key *k = find_key(g, key);
-	if (!k)
-		return 0;
-	if (!is_integer(k->type))
-		return ERR_INVALID;
-	int64_t v = read_integer(k->type, k->value);
-	if (v < 0) // also a u64 past 2^63: no size that this program knows is so large
-		return ERR_INVALID;
-	*out = (uint64_t)v;
-	return 1;
-}
-
-int gguf_get_f64(const struct gguf *g, const char *key, double *out)
-{
-	const struct gguf_key *k = find_key(g, key);
-	if (!k)
-		return 0;
-	if (!is_integer(k->type) && k->type != GGUF_F32 && k->type != GGUF_F64)
-		return ERR_INVALID;
-	*out = read_number(k->type, k->value);
-	return 1;
-}
-
-int gguf_get_bool(const struct gguf *g, const char *key, bool *out)
-{
-	const struct gguf_key *k = find_key(g, key);
-	if (!k)
-		return 0;
-	if (k->type != GGUF_BOOL)
-		return ERR_INVALID;
-	*out = *(const uint8_t *)k->value != 0;
-	return 1;
-}
-
-int gguf_get_str(const struct gguf *g, const char *key, struct gguf_str *out)
-{
-	const struct gguf_key *k = find_key(g, key);
-	if (!k)
-		return 0;
-	if (k->type != GGUF_STRING)
-		return ERR_INVALID;
-	*out = (struct gguf_str){k->value, k->n};
-	return 1;
-}
-
-int gguf_get_array(const struct gguf *g, const char *key, struct gguf_array *out)
-{
-	const struct gguf_key *k = find_key(g, key);
-	if (!k)
-		return 0;
-	if (k->type != GGUF_ARRAY)
-		return ERR_INVALID;
-	*out = (struct gguf_array){k->item, k->n, k->item == GGUF_STRING ? (const void *)k->strings : k->value};
-	return 1;
-}
-
-struct gguf_str gguf_array_str(const struct gguf_array *a, size_t i)
-{
-	CHECK(a->type == GGUF_STRING && i < a->n, "type %d, %zu of %zu", (int)a->type, i, a->n);
-	return ((const struct gguf_str *)a->priv)[i];
-}
-
-int64_t gguf_array_i64(const struct gguf_array *a, size_t i)
-{
-	CHECK((is_integer(a->type) || a->type == GGUF_BOOL) && i < a->n, "type %d, %zu of %zu", (int)a->type, i, a->n);
-	return read_integer(a->type, (const char *)a->priv + i * gguf__type_size(a->type));
-}
-
-double gguf_array_f64(const struct gguf_array *a, size_t i)
-{
-	CHECK(a->type != GGUF_STRING && i < a->n, "type %d, %zu of %zu", (int)a->type, i, a->n);
-	return read_number(a->type, (const char *)a->priv + i * gguf__type_size(a->type));
 }
 
 void gguf_drop_pages(const struct gguf *g, const struct gguf_tensor *t)
 {
-	(void)g;
+	if (!g->parts[0].map)
+		return; // the caller's memory, which the kernel could not read back
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)t->data & ~(page - 1);
 	uintptr_t to = ((uintptr_t)t->data + t->bytes) & ~(page - 1);
 	// Advice only: a neighbour that shares a page reads it from the file again.

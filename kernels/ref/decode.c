@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The definition of every storage type: block bytes to float32, in the arithmetic (and the order of operations) of ggml's own
-// reference decoders, so that values agree to the bit. Layouts: ggml-common.h.
+// The definition of every storage type: block bytes to float32, in the arithmetic (and the order of operations) of
+// ggml's own reference decoders, so that values agree to the bit. Layouts: ggml-common.h.
 #include "engine/base/err.h"
 #include "kernels/dtype.h"
 
@@ -113,34 +113,39 @@ static void q6_k(const uint8_t *b, float *y)
 		const int8_t *sc = (const int8_t *)b + 192 + 8 * n;
 		for (int i = 0; i < 32; i++) {
 			int q[4] = {(low[i] & 15) | (high[i] & 3) << 4, (low[i + 32] & 15) | (high[i] >> 2 & 3) << 4,
-			            (low[i] >> 4) | (high[i] >> 4 & 3) << 4, (low[i + 32] >> 4) | (high[i] >> 6) << 4};
+						(low[i] >> 4) | (high[i] >> 4 & 3) << 4, (low[i + 32] >> 4) | (high[i] >> 6) << 4};
 			for (int k = 0; k < 4; k++)
 				y[128 * n + 32 * k + i] = d * (float)sc[i / 16 + 2 * k] * (float)(q[k] - 32);
 		}
 	}
 }
 
+// Types whose block is one value.
+static void plain(enum dtype type, const uint8_t *p, size_t n, float *y)
+{
+	if (type == DTYPE_F32)
+		memcpy(y, p, n * sizeof *y);
+	else if (type == DTYPE_F16)
+		for (size_t i = 0; i < n; i++)
+			y[i] = half(p + 2 * i);
+	else
+		for (size_t i = 0; i < n; i++)
+			y[i] = bf16_to_f32(u16(p + 2 * i));
+}
+
+static void (*const decoders[])(const uint8_t *block, float *values) = {
+	[DTYPE_Q4_0] = q4_0, [DTYPE_Q4_1] = q4_1, [DTYPE_Q5_0] = q5_0, [DTYPE_Q5_1] = q5_1,
+	[DTYPE_Q8_0] = q8_0, [DTYPE_Q4_K] = q4_k, [DTYPE_Q5_K] = q5_k, [DTYPE_Q6_K] = q6_k,
+};
+
 void dtype_decode(enum dtype type, const void *src, size_t n, float *dst)
 {
 	const struct dtype_info *info = dtype_info(type);
 	CHECK(info && n % info->block == 0, "type %d, %zu values", (int)type, n);
-	const uint8_t *p = src;
-	if (type == DTYPE_F32) {
-		memcpy(dst, p, n * sizeof *dst);
-		return;
-	}
-	for (size_t i = 0; i < n; i += info->block, p += info->bytes, dst += info->block) {
-		switch (type) {
-		case DTYPE_F16: *dst = half(p); break;
-		case DTYPE_BF16: *dst = bf16_to_f32(u16(p)); break;
-		case DTYPE_Q4_0: q4_0(p, dst); break;
-		case DTYPE_Q4_1: q4_1(p, dst); break;
-		case DTYPE_Q5_0: q5_0(p, dst); break;
-		case DTYPE_Q5_1: q5_1(p, dst); break;
-		case DTYPE_Q8_0: q8_0(p, dst); break;
-		case DTYPE_Q4_K: q4_k(p, dst); break;
-		case DTYPE_Q5_K: q5_k(p, dst); break;
-		default: q6_k(p, dst); break;
-		}
-	}
+	const uint8_t *block = src;
+	if (info->block == 1)
+		plain(type, block, n, dst);
+	else
+		for (size_t i = 0; i < n; i += info->block, block += info->bytes)
+			decoders[type](block, dst + i);
 }

@@ -1,35 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a family's metadata becomes a spec: arch_*.c has one reader each, listed in spec.c. To add a family whose parts are
-// known, write one such file and add one line there.
+// How a family's metadata becomes a spec: arch_*.c has one reader each, listed in spec.c. To add a family whose parts
+// are known, write one such file and add one line there.
+//
+// Readers go straight through: the first failure is kept in the meta, and every later answer is still a number in range
+// (no division by a missing key), so only the caller, model_read_spec, looks at it.
 #ifndef QUIRE_MODEL_ARCH_H
 #define QUIRE_MODEL_ARCH_H
 
 #include "engine/model/gguf.h"
 #include "engine/model/spec.h"
 
+#include <limits.h>
+
 struct meta { // metadata of one file under one architecture's prefix
 	const struct gguf *g;
 	const char *arch;
+	int rc; // the first failure, else 0
 	char *err;
 	size_t len;
 };
 
-// Reads "ARCH.key". Absent: *out stays as it is (the default) unless it is required. Out of [min, max]: ERR_INVALID.
-enum { META_OPTIONAL, META_REQUIRED };
-int meta_int(const struct meta *m, const char *key, int required, int64_t min, int64_t max, int *out);
-int meta_float(const struct meta *m, const char *key, int required, double min, double max, double *out);
-bool meta_has_tensor(const struct meta *m, const char *name);
+enum { META_REQUIRED = INT_MIN };
 
-// What all decoder families share: sizes, heads, context, norm, and layers filled alike. Rotation is left to the family.
-int arch_read_common(const struct meta *m, struct model_spec *s);
-// Adds a rope table by the file's base and scaling keys (none, linear, yarn, and the factors in rope_freqs.weight);
-// its index, or a negative error. base 0: the file's freq_base; scaled false: plain.
-int arch_add_rope(const struct meta *m, struct model_spec *s, enum rope_kind kind, double base, bool scaled);
+// "ARCH.key", or the fallback where it is absent (META_REQUIRED: that is a failure). A failure answers min.
+int meta_int(struct meta *m, const char *key, int min, int max, int fallback);
+// The same where a file may also give one number a layer; they must be equal.
+int meta_layers_int(struct meta *m, const char *key, int min, int max, int fallback);
+double meta_float(struct meta *m, const char *key, double min, double max, double fallback);
+struct gguf_str meta_str(struct meta *m, const char *key, const char *fallback);
+void meta_fail(struct meta *m, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-int arch_llama(const struct meta *m, struct model_spec *s);
-int arch_qwen2(const struct meta *m, struct model_spec *s);
-int arch_qwen3(const struct meta *m, struct model_spec *s);
-int arch_gemma3(const struct meta *m, struct model_spec *s);
+// What all decoder families share: sizes, heads, context, norm, and layers filled alike, without rotation.
+void arch_read_common(struct meta *m, struct model_spec *s);
+
+// Adds a rope table and returns its index. `scaled`: by the file's scaling keys and factor tensors (rope.c lists them).
+int arch_add_rope(struct meta *m, struct model_spec *s, enum rope_kind kind, double base, bool scaled);
+// The same with the base of the file, scaled, for all layers.
+void arch_rope_all(struct meta *m, struct model_spec *s, enum rope_kind kind);
+
+void arch_llama(struct meta *m, struct model_spec *s);
+void arch_qwen2(struct meta *m, struct model_spec *s);
+void arch_qwen3(struct meta *m, struct model_spec *s);
+void arch_gemma3(struct meta *m, struct model_spec *s);
 
 #endif

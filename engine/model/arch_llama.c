@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Llama 1 to 3 and what shares their layers (SmolLM, Mistral, TinyLlama …). GGUF stores Q and K permuted, so rotation is over pairs.
+// Llama 1 to 3 and what shares their layers (SmolLM, TinyLlama, Mistral with its window …). GGUF stores the rows of Q
+// and K so that the rotation is over neighbours.
 #include "engine/model/arch.h"
 
-int arch_llama(const struct meta *m, struct model_spec *s)
+enum { MAX_WINDOW = 1 << 24 };
+
+void arch_llama(struct meta *m, struct model_spec *s)
 {
-	int rc = arch_read_common(m, s), rope = rc ? rc : arch_add_rope(m, s, ROPE_PAIRS, 0, true);
-	for (int i = 0; rope >= 0 && i < s->n_layers; i++)
-		s->layers[i].rope = rope;
-	return rope < 0 ? rope : 0;
+	arch_read_common(m, s);
+	arch_rope_all(m, s, ROPE_PAIRS);
+	int window = meta_int(m, "attention.sliding_window", 0, MAX_WINDOW, 0);
+	for (int i = 0; i < s->n_layers; i++)
+		s->layers[i].window = window;
 }

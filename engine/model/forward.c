@@ -37,28 +37,28 @@ static void bind_layer(struct model *m, int i)
 	o->attn_norm = make_norm(&m->spec, w->attn_norm);
 	o->post_attn = make_norm(&m->spec, w->post_attn_norm);
 	o->attention = (struct attention){
-	    .layer = i,
-	    .n_heads = l->n_heads,
-	    .n_kv_heads = l->n_kv_heads,
-	    .head_dim = l->head_dim,
-	    .window = l->window,
-	    .scale = l->attn_scale,
-	    .softcap = l->attn_softcap,
-	    .rope = l->rope < 0 ? NULL : &m->ropes[l->rope],
-	    .q_norm = w->q_norm,
-	    .k_norm = w->k_norm,
-	    .qk_norm_eps = m->spec.norm_eps,
+		.layer = i,
+		.n_heads = l->n_heads,
+		.n_kv_heads = l->n_kv_heads,
+		.head_dim = l->head_dim,
+		.window = l->window,
+		.scale = l->attn_scale,
+		.softcap = l->attn_softcap,
+		.rope = l->rope < 0 ? NULL : &m->ropes[l->rope],
+		.q_norm = w->q_norm,
+		.k_norm = w->k_norm,
+		.qk_norm_eps = m->spec.norm_eps,
 	};
 	o->mlp = (struct mlp){
-	    .norm = make_norm(&m->spec, w->ffn_norm),
-	    .in = w->in,
-	    .in_bias = w->in_bias,
-	    .down = w->down,
-	    .down_bias = w->down_bias,
-	    .post_norm = make_norm(&m->spec, w->post_ffn_norm),
-	    .act = l->act,
-	    .gated = l->gated,
-	    .d_ff = l->d_ff,
+		.norm = make_norm(&m->spec, w->mlp_norm),
+		.in = w->in,
+		.in_bias = w->in_bias,
+		.down = w->down,
+		.down_bias = w->down_bias,
+		.post_norm = make_norm(&m->spec, w->post_mlp_norm),
+		.act = l->act,
+		.gated = l->gated,
+		.d_ff = l->d_ff,
 	};
 }
 
@@ -80,8 +80,9 @@ int model_load(const struct gguf *g, struct backend *be, struct model **out, cha
 	*out = NULL;
 	m->be = be;
 	int rc = model_read_spec(g, &m->spec, err, len);
+	struct weight_source src = gguf_weights(g);
 	if (!rc)
-		rc = weights_load(g, &m->spec, be, &m->w, err, len);
+		rc = weights_load(&src, &m->spec, be, &m->w, err, len);
 	if (rc) {
 		model_destroy(m);
 		return rc;
@@ -125,17 +126,18 @@ void model_kv_shape(const struct model_spec *s, enum kv_dtype type, int block_to
 	}
 }
 
-void model_reserve_sizes(const struct model *m, int max_tokens, int max_seqs, int max_out, int max_blocks, struct reserve *out)
+void model_reserve_sizes(const struct model *m, int max_tokens, int max_seqs, int max_out, int max_blocks,
+						 struct reserve *out)
 {
 	*out = (struct reserve){
-	    .max_tokens = max_tokens,
-	    .max_seqs = max_seqs,
-	    .max_out = max_out,
-	    .d_model = m->spec.d_model,
-	    .n_vocab = m->spec.n_vocab,
-	    .n_ropes = m->spec.n_ropes,
-	    .max_blocks = max_blocks,
-	    .ropes = m->ropes,
+		.max_tokens = max_tokens,
+		.max_seqs = max_seqs,
+		.max_out = max_out,
+		.d_model = m->spec.d_model,
+		.n_vocab = m->spec.n_vocab,
+		.n_ropes = m->spec.n_ropes,
+		.max_blocks = max_blocks,
+		.ropes = m->ropes,
 	};
 	for (int i = 0; i < m->spec.n_layers; i++) {
 		const struct layer_spec *l = &m->spec.layers[i];

@@ -14,11 +14,11 @@ enum layer_kind { LAYER_ATTENTION }; // latent, state-space and linear layers jo
 struct layer_spec {
 	enum layer_kind kind;
 	int n_heads, n_kv_heads, head_dim;
-	int window;      // 0: full attention
-	int rope;        // index into ropes, -1: no rotation
+	int window; // 0: full attention
+	int rope;	// index into ropes, -1: no rotation
 	float attn_scale;
 	float attn_softcap;
-	bool qk_norm;    // RMS norm of each query and key head
+	bool qk_norm; // RMS norm of each query and key head
 	bool qkv_bias, out_bias, mlp_bias;
 	bool post_norms; // norms after attention and MLP, before the residual (Gemma 2 and 3)
 	int d_ff;
@@ -38,12 +38,12 @@ struct model_spec {
 	char arch[SPEC_NAME]; // "llama"
 	char name[SPEC_NAME]; // general.name, or the file's
 	int n_layers, d_model, n_vocab;
-	int n_ctx;            // longest context that the file states
+	int n_ctx; // longest context that the file states
 	enum norm_kind norm;
 	float norm_eps;
 	float embed_scale;
-	float logit_softcap;  // 0: none
-	bool tied;            // the head is the embedding table
+	float logit_softcap; // 0: none
+	bool tied;			 // the head is the embedding table
 	int n_ropes;
 	struct rope_spec ropes[SPEC_MAX_ROPES];
 	struct layer_spec *layers; // [n_layers]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Inside the reference back end: every operation as plain loops in float32, dot products summed in double. Slow and obvious
-// on purpose: it judges all other back ends. Rows are spread over the thread team; one row is always one thread's work.
+// Inside the reference back end: every operation as plain loops in float32, dot products summed in double. Slow and
+// obvious on purpose: it judges all other back ends. Rows are spread over the thread team; one row is always one
+// thread's work.
 #ifndef QUIRE_REF_REF_H
 #define QUIRE_REF_REF_H
 
@@ -23,7 +24,7 @@ struct ref_backend {
 	struct team *team;
 	struct reserve size;
 	const struct batch_view *batch;
-	float *x, *qkv, *attn;      // as in backend.h
+	float *x, *qkv, *attn;		// as in backend.h
 	float *norm, *hidden, *out; // [T][max(D, F, H Dh)], [T][2F], [T][D]
 	struct kv_shape kv;
 	size_t kv_layer_offset[MAX_LAYERS], kv_block_bytes, kv_map_bytes;
@@ -39,13 +40,14 @@ static inline struct ref_backend *ref_of(struct backend *be)
 // y[D] = norm(x); y may be x.
 void ref_norm_row(const struct norm *n, const float *x, size_t d, float *y);
 // y[T][N] = x[T][K] · Wᵀ + bias
-void ref_linear(struct ref_backend *be, const float *x, int t, const struct matrix *w, const struct vector *bias, float *y);
+void ref_linear(struct ref_backend *be, const float *x, int t, const struct matrix *w, const struct vector *bias,
+				float *y);
 // x[T][D] += post(y)
 void ref_add_residual(struct ref_backend *be, const struct norm *post, float *y);
 
 void ref_norm_qkv(struct backend *be, const struct norm *n, const struct matrix *w, const struct vector *bias);
 void ref_attn_out(struct backend *be, const struct matrix *w, const struct vector *bias, const struct norm *post,
-                  const struct attention *a);
+				  const struct attention *a);
 void ref_mlp(struct backend *be, const struct mlp *m);
 void ref_logits(struct backend *be, const struct norm *n, const struct matrix *head, float softcap, float *logits);
 void ref_rope_append(struct backend *be, const struct attention *a);

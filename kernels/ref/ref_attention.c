@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rotation, appending to the cache, and attention as its definition says it: one query head at a time over every position that
-// it sees, two passes (all scores, then softmax and sum).
+// Rotation, appending to the cache, and attention as its definition says it: one query head at a time over every
+// position that it sees, two passes (all scores, then softmax and sum).
 #include "engine/base/err.h"
 #include "kernels/ref/ref.h"
 
@@ -14,7 +14,8 @@ static void rotate(const struct rope *r, int pos, float *head)
 	int half = r->n_dims / 2;
 	for (int i = 0; i < half; i++) {
 		float angle = (float)pos * r->inv_freq[i], c = cosf(angle) * r->magnitude, s = sinf(angle) * r->magnitude;
-		float *a = r->kind == ROPE_PAIRS ? head + 2 * i : head + i, *b = r->kind == ROPE_PAIRS ? head + 2 * i + 1 : head + i + half;
+		float *a = r->kind == ROPE_PAIRS ? head + 2 * i : head + i,
+			  *b = r->kind == ROPE_PAIRS ? head + 2 * i + 1 : head + i + half;
 		float x = *a, y = *b;
 		*a = x * c - y * s;
 		*b = x * s + y * c;
@@ -51,18 +52,19 @@ void ref_rope_append(struct backend *b, const struct attention *a)
 		}
 }
 
-static float score(const struct ref_backend *be, const struct attention *a, const float *q, int32_t page, int kv_head, int slot)
+static float score(const struct ref_backend *be, const struct attention *a, const float *q, int32_t page, int kv_head,
+				   int slot)
 {
 	double s = 0;
 	for (int d = 0; d < a->head_dim; d++)
-		s += (double)(q[d] * ref_kv_get(be, a->layer, page, kv_head, 0, d, slot));
+		s += (double)q[d] * (double)ref_kv_get(be, a->layer, page, kv_head, 0, d, slot);
 	float v = (float)s * a->scale;
 	return a->softcap > 0 ? a->softcap * tanhf(v / a->softcap) : v;
 }
 
-// One query head: softmax of scores first … pos as running maximum, sum and weighted values.
-static void attend_head(const struct ref_backend *be, const struct attention *a, const float *q, const int32_t *blocks, int pos,
-                        int kv_head, float *out)
+// One query head over positions first … pos. Scores are computed twice rather than stored: there is no buffer to size.
+static void attend_head(const struct ref_backend *be, const struct attention *a, const float *q, const int32_t *blocks,
+						int pos, int kv_head, float *out)
 {
 	int first = a->window && pos - a->window + 1 > 0 ? pos - a->window + 1 : 0, block = be->kv.block_tokens;
 	float best = -INFINITY;
@@ -75,7 +77,7 @@ static void attend_head(const struct ref_backend *be, const struct attention *a,
 		float w = expf(score(be, a, q, blocks[p / block], kv_head, p % block) - best);
 		sum += (double)w;
 		for (int d = 0; d < a->head_dim; d++)
-			acc[d] += (double)(w * ref_kv_get(be, a->layer, blocks[p / block], kv_head, 1, d, p % block));
+			acc[d] += (double)w * (double)ref_kv_get(be, a->layer, blocks[p / block], kv_head, 1, d, p % block);
 	}
 	for (int d = 0; d < a->head_dim; d++)
 		out[d] = (float)(acc[d] / sum);
@@ -98,7 +100,7 @@ static void attend_rows(void *ctx, size_t first, size_t last, int thread)
 			s++;
 		for (int h = 0; h < a->n_heads; h++)
 			attend_head(c->be, a, c->be->qkv + (size_t)t * (size_t)stride + h * dh, v->blocks[s], v->pos[t], h / group,
-			            c->be->attn + (size_t)t * (size_t)(a->n_heads * dh) + h * dh);
+						c->be->attn + (size_t)t * (size_t)(a->n_heads * dh) + h * dh);
 	}
 }
 

@@ -28,8 +28,8 @@ static void destroy(struct backend *b)
 	free(be);
 }
 
-static int matrix_load(struct backend *be, const struct matrix_part *parts, int n_parts, uint64_t k, struct matrix **out,
-                       bool *borrows, char *err, size_t len)
+static int matrix_load(struct backend *be, const struct matrix_part *parts, int n_parts, uint64_t k,
+					   struct matrix **out, bool *borrows, char *err, size_t len)
 {
 	size_t rows = 0, bytes, row_bytes;
 	(void)be;
@@ -135,28 +135,28 @@ static void embed(struct backend *b, const struct matrix *table, float scale)
 }
 
 static const struct backend_ops ref_ops = {
-    .describe = describe,
-    .destroy = destroy,
-    .matrix_load = matrix_load,
-    .matrix_free = matrix_free,
-    .matrix_bytes = matrix_bytes,
-    .vector_load = vector_load,
-    .vector_free = vector_free,
-    .scratch_bytes = scratch_bytes,
-    .reserve = reserve,
-    .kv_block_bytes = ref_kv_block_bytes,
-    .kv_create = ref_kv_create,
-    .kv_copy_tokens = ref_kv_copy_tokens,
-    .kv_read_block = ref_kv_read_block,
-    .kv_write_block = ref_kv_write_block,
-    .begin = begin,
-    .embed = embed,
-    .norm_qkv = ref_norm_qkv,
-    .rope_append = ref_rope_append,
-    .attend = ref_attend,
-    .attn_out = ref_attn_out,
-    .mlp = ref_mlp,
-    .logits = ref_logits,
+	.describe = describe,
+	.destroy = destroy,
+	.matrix_load = matrix_load,
+	.matrix_free = matrix_free,
+	.matrix_bytes = matrix_bytes,
+	.vector_load = vector_load,
+	.vector_free = vector_free,
+	.scratch_bytes = scratch_bytes,
+	.reserve = reserve,
+	.kv_block_bytes = ref_kv_block_bytes,
+	.kv_create = ref_kv_create,
+	.kv_copy_tokens = ref_kv_copy_tokens,
+	.kv_read_block = ref_kv_read_block,
+	.kv_write_block = ref_kv_write_block,
+	.begin = begin,
+	.embed = embed,
+	.norm_qkv = ref_norm_qkv,
+	.rope_append = ref_rope_append,
+	.attend = ref_attend,
+	.attn_out = ref_attn_out,
+	.mlp = ref_mlp,
+	.logits = ref_logits,
 };
 
 struct backend *ref_backend_create(int n_threads)

@@ -36,7 +36,8 @@ int ref_kv_create(struct backend *b, const struct kv_shape *shape, size_t n_bloc
 	be->kv = *shape;
 	be->kv_block_bytes = layout(shape, be->kv_layer_offset);
 	if (!mem_mul(be->kv_block_bytes, n_blocks, &be->kv_map_bytes))
-		return err_set(err, len, ERR_NOMEM, "%zu KV blocks of %zu bytes are more than an address can hold", n_blocks, be->kv_block_bytes);
+		return err_set(err, len, ERR_NOMEM, "%zu KV blocks of %zu bytes are more than an address can hold", n_blocks,
+					   be->kv_block_bytes);
 	void *p = mmap(NULL, be->kv_map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return err_set(err, len, ERR_NOMEM, "no address space for a KV cache of %zu bytes", be->kv_map_bytes);
@@ -47,7 +48,8 @@ int ref_kv_create(struct backend *b, const struct kv_shape *shape, size_t n_bloc
 static char *at(const struct ref_backend *be, int layer, int32_t block, int head, int value, int d, int t)
 {
 	size_t dh = (size_t)be->kv.head_dim[layer], b = (size_t)be->kv.block_tokens;
-	size_t index = ((size_t)head * 2 + (size_t)value) * dh * b + (value ? (size_t)t * dh + (size_t)d : (size_t)d * b + (size_t)t);
+	size_t index =
+		((size_t)head * 2 + (size_t)value) * dh * b + (value ? (size_t)t * dh + (size_t)d : (size_t)d * b + (size_t)t);
 	return be->kv_base + (size_t)block * be->kv_block_bytes + be->kv_layer_offset[layer] + index * element(&be->kv);
 }
 

@@ -67,7 +67,7 @@ static void read_rows(const struct golden *g, struct golden_case *c, const json_
 		c->positions[i] = json_is_array(at) ? (int)json_integer_value(json_array_get(at, (size_t)i)) : i;
 	if (c->n_rows)
 		c->logits = read_floats(g->dir, json_string_value(json_object_get(logits, "file")),
-		                        (size_t)c->n_rows * (size_t)g->n_vocab);
+								(size_t)c->n_rows * (size_t)g->n_vocab);
 }
 
 static void read_case(const struct golden *g, struct golden_case *c, const json_t *j)
@@ -107,8 +107,8 @@ void golden_free(struct golden *g)
 {
 	for (int i = 0; i < g->n_cases; i++) {
 		struct golden_case *c = &g->cases[i];
-		void *all[] = {c->prompt,        c->prompt_logprobs, c->greedy, c->gap,      c->logprob,    c->best_ids,
-		               c->best_logprobs, c->positions,       c->logits, c->last_ids, c->last_logits};
+		void *all[] = {c->prompt,		 c->prompt_logprobs, c->greedy, c->gap,		 c->logprob,	c->best_ids,
+					   c->best_logprobs, c->positions,		 c->logits, c->last_ids, c->last_logits};
 		for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
 			free(all[k]);
 	}
@@ -167,7 +167,7 @@ static void add_logprob(struct golden_verdict *v, double found, double wanted)
 }
 
 static void judge_step(const struct golden_case *c, int step, const float *row, int n_vocab, double logsum, double gap,
-                       struct golden_verdict *v)
+					   struct golden_verdict *v)
 {
 	const int32_t *ids = c->best_ids + (size_t)step * GOLDEN_BEST;
 	const double *logprobs = c->best_logprobs + (size_t)step * GOLDEN_BEST;
@@ -182,7 +182,7 @@ static void judge_step(const struct golden_case *c, int step, const float *row, 
 }
 
 void golden_judge(const struct golden *g, const struct golden_case *c, int first, int n, const float *rows, double gap,
-                  struct golden_verdict *v)
+				  struct golden_verdict *v)
 {
 	for (int p = first; p < first + n; p++) {
 		const float *row = rows + (size_t)(p - first) * (size_t)g->n_vocab;
@@ -190,7 +190,8 @@ void golden_judge(const struct golden *g, const struct golden_case *c, int first
 		int step = p - (c->n_prompt - 1);
 		for (int i = 0; i < c->n_rows; i++)
 			for (int k = 0; c->positions[i] == p && k < g->n_vocab; k++)
-				raise_worst(&v->worst_logit, (double)row[k] - (double)c->logits[(size_t)i * (size_t)g->n_vocab + (size_t)k]);
+				raise_worst(&v->worst_logit,
+							(double)row[k] - (double)c->logits[(size_t)i * (size_t)g->n_vocab + (size_t)k]);
 		if (step < 0 && c->prompt_logprobs)
 			add_logprob(v, (double)row[c->prompt[p + 1]] - logsum, c->prompt_logprobs[p]);
 		for (int k = 0; step == 0 && k < c->n_last; k++)

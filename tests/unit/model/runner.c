@@ -14,9 +14,9 @@ struct runner {
 	struct backend *be;
 	struct model *model;
 	struct runner_options o;
-	int max_blocks; // of a sequence
+	int max_blocks;	  // of a sequence
 	int32_t **tables; // [max_seqs][max_blocks]
-	int *lens;        // [max_seqs]
+	int *lens;		  // [max_seqs]
 	int32_t *ids, *pos, *starts, *kv_lens, *out_rows;
 	const int32_t **step_tables;
 };
@@ -136,7 +136,8 @@ void runner_step(struct runner *r, const struct chunk *chunks, int n, bool all_r
 	CHECK(n <= r->o.max_seqs, "%d chunks", n);
 	for (int s = 0; s < n; s++) {
 		const struct chunk *c = &chunks[s];
-		CHECK(c->n > 0 && t + c->n <= r->o.max_tokens && r->lens[c->seq] + c->n <= r->o.max_len, "chunk %d of %d tokens", s, c->n);
+		CHECK(c->n > 0 && t + c->n <= r->o.max_tokens && r->lens[c->seq] + c->n <= r->o.max_len,
+			  "chunk %d of %d tokens", s, c->n);
 		r->starts[s] = t;
 		r->step_tables[s] = r->tables[c->seq];
 		for (int i = 0; i < c->n; i++, t++) {
@@ -149,15 +150,15 @@ void runner_step(struct runner *r, const struct chunk *chunks, int n, bool all_r
 	}
 	r->starts[n] = t;
 	struct batch_view b = {
-	    .n_tokens = t,
-	    .n_seqs = n,
-	    .ids = r->ids,
-	    .pos = r->pos,
-	    .seq_start = r->starts,
-	    .kv_len = r->kv_lens,
-	    .blocks = r->step_tables,
-	    .n_out = n_out,
-	    .out_rows = r->out_rows,
+		.n_tokens = t,
+		.n_seqs = n,
+		.ids = r->ids,
+		.pos = r->pos,
+		.seq_start = r->starts,
+		.kv_len = r->kv_lens,
+		.blocks = r->step_tables,
+		.n_out = n_out,
+		.out_rows = r->out_rows,
 	};
 	model_forward(r->model, &b, logits);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A model on a back end with a small KV cache of its own, for tests that look at logits. Blocks of a sequence are scattered over
-// the cache on purpose, so that nothing works by lying next to each other.
+// A model on a back end with a small KV cache of its own, for tests that look at logits. Blocks of a sequence are
+// scattered over the cache on purpose, so that nothing works by lying next to each other.
 #ifndef QUIRE_TESTS_MODEL_RUNNER_H
 #define QUIRE_TESTS_MODEL_RUNNER_H
 
@@ -11,9 +11,9 @@ struct runner;
 
 struct runner_options {
 	const char *backend; // "ref", "cpu", or "cpu:avx2" to name the ISA
-	int n_threads;       // 0: the back end's choice
+	int n_threads;		 // 0: the back end's choice
 	enum kv_dtype kv;
-	int block_tokens;    // 0: 16
+	int block_tokens;				   // 0: 16
 	int max_tokens, max_seqs, max_len; // rows of a step, sequences, tokens of one
 };
 

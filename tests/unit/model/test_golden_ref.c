@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reference back end against golden data from PyTorch in float32: every stored logit, log probability and greedy token
-// of small models, one for each way in which a family differs.
+// The reference back end against golden data from PyTorch in float32: every stored logit, log probability and greedy
+// token of small models, one for each way in which a family differs.
 #include "tests/unit/model/golden.h"
 #include "tests/unit/model/runner.h"
 #include "tests/unit/test.h"
@@ -18,16 +18,16 @@ static const double LOGIT_TOLERANCE = 0.001, GAP = 0.001;
 static const struct {
 	const char *model, *golden;
 } models[] = {
-    {"stories260K/stories260K-f16.gguf", "stories260K-f16"},
-    {"stories260K/stories260K-q8_0.gguf", "stories260K-q8_0"},
-    {"stories260K/stories260K-q4_0.gguf", "stories260K-q4_0"},
-    {"tiny/llama.gguf", "tiny/llama"},
-    {"tiny/llama_tied.gguf", "tiny/llama_tied"},
-    {"tiny/llama3_rope.gguf", "tiny/llama3_rope"},
-    {"tiny/mistral.gguf", "tiny/mistral"},
-    {"tiny/qwen2.gguf", "tiny/qwen2"},
-    {"tiny/qwen3.gguf", "tiny/qwen3"},
-    {"tiny/gemma3_text.gguf", "tiny/gemma3_text"},
+	{"stories260K/stories260K-f16.gguf", "stories260K-f16"},
+	{"stories260K/stories260K-q8_0.gguf", "stories260K-q8_0"},
+	{"stories260K/stories260K-q4_0.gguf", "stories260K-q4_0"},
+	{"tiny/llama.gguf", "tiny/llama"},
+	{"tiny/llama_tied.gguf", "tiny/llama_tied"},
+	{"tiny/llama3_rope.gguf", "tiny/llama3_rope"},
+	{"tiny/mistral.gguf", "tiny/mistral"},
+	{"tiny/qwen2.gguf", "tiny/qwen2"},
+	{"tiny/qwen3.gguf", "tiny/qwen3"},
+	{"tiny/gemma3_text.gguf", "tiny/gemma3_text"},
 };
 enum { N_MODELS = sizeof models / sizeof models[0], MAX_LEN = 320 };
 
@@ -59,7 +59,8 @@ static int32_t *whole_text(const struct golden_case *c)
 START_TEST(teacher_forced)
 {
 	struct golden *g = open_golden(_i);
-	struct runner_options o = {.backend = "ref", .n_threads = 2, .kv = KV_F32, .max_tokens = 8 * MAX_LEN, .max_seqs = 8, .max_len = MAX_LEN};
+	struct runner_options o = {
+		.backend = "ref", .n_threads = 2, .kv = KV_F32, .max_tokens = 8 * MAX_LEN, .max_seqs = 8, .max_len = MAX_LEN};
 	struct runner *r = open_model(_i, &o);
 	struct chunk chunks[8];
 	size_t rows = 0;
@@ -79,10 +80,13 @@ START_TEST(teacher_forced)
 		free((void *)chunks[i].ids);
 	}
 	if (getenv("GOLDEN_VERBOSE"))
-		printf("%-16s logits %.2e  logprobs %.2e  greedy %d of %d\n", models[_i].golden, v.worst_logit, v.worst_logprob, v.n_equal, v.n_steps);
+		printf("%-16s logits %.2e  logprobs %.2e  greedy %d of %d\n", models[_i].golden, v.worst_logit, v.worst_logprob,
+			   v.n_equal, v.n_steps);
 	ck_assert_msg(v.worst_logit <= LOGIT_TOLERANCE, "%s: a logit is off by %g", models[_i].model, v.worst_logit);
-	ck_assert_msg(v.worst_logprob <= g->tolerance, "%s: a log probability is off by %g", models[_i].model, v.worst_logprob);
-	ck_assert_msg(v.n_wrong == 0, "%s: %d of %d greedy ids differ, first at step %d", models[_i].model, v.n_wrong, v.n_steps, v.first_wrong);
+	ck_assert_msg(v.worst_logprob <= g->tolerance, "%s: a log probability is off by %g", models[_i].model,
+				  v.worst_logprob);
+	ck_assert_msg(v.n_wrong == 0, "%s: %d of %d greedy ids differ, first at step %d", models[_i].model, v.n_wrong,
+				  v.n_steps, v.first_wrong);
 	ck_assert_int_gt(v.n_steps, 0);
 	free(logits);
 	runner_close(r);
@@ -94,7 +98,8 @@ END_TEST
 START_TEST(free_greedy)
 {
 	struct golden *g = open_golden(_i);
-	struct runner_options o = {.backend = "ref", .n_threads = 1, .kv = KV_F32, .max_tokens = MAX_LEN, .max_seqs = 1, .max_len = MAX_LEN};
+	struct runner_options o = {
+		.backend = "ref", .n_threads = 1, .kv = KV_F32, .max_tokens = MAX_LEN, .max_seqs = 1, .max_len = MAX_LEN};
 	struct runner *r = open_model(_i, &o);
 	float *logits = mem_zalloc((size_t)g->n_vocab, sizeof *logits);
 	for (int i = 0; i < g->n_cases; i++) {
@@ -106,8 +111,8 @@ START_TEST(free_greedy)
 			int32_t id = golden_argmax(logits, g->n_vocab);
 			if (id != c->greedy[step] && c->gap[step] <= GAP)
 				break; // a tie: from here on the texts may differ
-			ck_assert_msg(id == c->greedy[step], "%s, %s, step %d: %d, not %d (gap %g)", models[_i].model, c->name, step, id,
-			              c->greedy[step], c->gap[step]);
+			ck_assert_msg(id == c->greedy[step], "%s, %s, step %d: %d, not %d (gap %g)", models[_i].model, c->name,
+						  step, id, c->greedy[step], c->gap[step]);
 			next = (struct chunk){0, 1, &c->greedy[step]};
 		}
 	}
@@ -121,7 +126,8 @@ END_TEST
 START_TEST(half_precision_cache)
 {
 	struct golden *g = open_golden(_i);
-	struct runner_options o = {.backend = "ref", .n_threads = 1, .kv = KV_F16, .max_tokens = MAX_LEN, .max_seqs = 1, .max_len = MAX_LEN};
+	struct runner_options o = {
+		.backend = "ref", .n_threads = 1, .kv = KV_F16, .max_tokens = MAX_LEN, .max_seqs = 1, .max_len = MAX_LEN};
 	struct runner *r = open_model(_i, &o);
 	const struct golden_case *c = &g->cases[g->n_cases - 1];
 	int32_t *ids = whole_text(c);
@@ -131,8 +137,8 @@ START_TEST(half_precision_cache)
 	struct golden_verdict v = {0};
 	golden_judge(g, c, 0, n, logits, 0.05, &v);
 	double mean = v.sum_logprob / v.n_logprobs;
-	ck_assert_msg(v.worst_logprob <= 0.1 && mean <= 0.005, "%s: log probabilities are off by %g, %g on average", models[_i].model,
-	              v.worst_logprob, mean);
+	ck_assert_msg(v.worst_logprob <= 0.1 && mean <= 0.005, "%s: log probabilities are off by %g, %g on average",
+				  models[_i].model, v.worst_logprob, mean);
 	ck_assert_int_eq(v.n_wrong, 0);
 	free(logits);
 	free(ids);

@@ -66,7 +66,34 @@ tests: $(TESTS)  ## build the unit tests
 
 # --- golden: models against what a reference implementation computed for them
 
-$(BUILD)/tests/model/test_golden_ref: $(BUILD)/obj/tests/unit/model/golden.o $(BUILD)/obj/tests/unit/model/runner.o
+GOLDEN_OBJ := $(BUILD)/obj/tests/unit/model/golden.o $(BUILD)/obj/tests/unit/model/runner.o
+GOLDEN_REAL := $(BUILD)/tests/golden_real
+SMOLLM2 := models/SmolLM2-135M-Instruct-Q4_1.gguf tests/golden/real/smollm2-135m-q4_1
+GEMMA3 := models/gemma3-270m-q4_k_m.gguf tests/golden/real/gemma3-270m-q4_k_m
+
+$(BUILD)/tests/model/test_golden_ref $(BUILD)/tests/model/test_forward: $(GOLDEN_OBJ)
+
+$(GOLDEN_REAL): $(BUILD)/obj/tests/golden/test_golden_real.o $(GOLDEN_OBJ) $(BUILD)/libquire.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+models/SmolLM2-135M-Instruct-Q4_1.gguf:
+	scripts/get-model smollm2
+
+models/gemma3-270m-q4_k_m.gguf:
+	scripts/get-model gemma3-270m
+
+.PHONY: golden golden-full
+golden: $(BUILD)/tests/model/test_golden_ref $(GOLDEN_REAL) $(firstword $(SMOLLM2)) $(firstword $(GEMMA3))  ## models against reference numbers (minutes)
+	$(BUILD)/tests/model/test_golden_ref
+	$(GOLDEN_REAL) ref $(SMOLLM2) 100
+	$(GOLDEN_REAL) ref $(GEMMA3) 100
+	$(GOLDEN_REAL) cpu $(SMOLLM2) 2000 -1
+	$(GOLDEN_REAL) cpu $(GEMMA3) 2000 -1
+
+golden-full: golden  ## the same with the long prompts and texts on the reference back end (an hour)
+	$(GOLDEN_REAL) ref $(SMOLLM2) 2000 -1
+	$(GOLDEN_REAL) ref $(GEMMA3) 2000 -1
 
 clean:  ## remove build/
 	rm -rf build
@@ -92,3 +119,8 @@ build/venv/.stamp: tests/e2e/requirements.txt
 
 style:  ## includes run one way, files and functions keep their length
 	sh scripts/style
+
+# --- fuzzing
+
+$(BUILD)/tests/model/test_gguf $(BUILD)/tests/model/test_gguf_malformed: \
+	$(BUILD)/obj/tests/unit/model/gguf_write.o $(BUILD)/obj/tests/unit/model/gguf_walk.o

@@ -120,7 +120,35 @@ build/venv/.stamp: tests/e2e/requirements.txt
 style:  ## includes run one way, files and functions keep their length
 	sh scripts/style
 
-# --- fuzzing
+# --- fuzzing: a target is tests/fuzz/fuzz_NAME.c with seeds in tests/fuzz/seeds/NAME/
 
+.PHONY: fuzz fuzz-replay fuzzers
+FUZZ_SECONDS ?= 20
+FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
+FUZZ_MAIN := $(BUILD)/obj/tests/fuzz/replay.o
+
+# What targets need beside the library; tests that use the same helpers.
+$(BUILD)/fuzzers/fuzz_gguf: $(BUILD)/obj/tests/unit/model/gguf_walk.o
 $(BUILD)/tests/model/test_gguf $(BUILD)/tests/model/test_gguf_malformed: \
 	$(BUILD)/obj/tests/unit/model/gguf_write.o $(BUILD)/obj/tests/unit/model/gguf_walk.o
+
+$(BUILD)/fuzzers/%: $(BUILD)/obj/tests/fuzz/%.o $(FUZZ_MAIN) $(BUILD)/libquire.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+fuzzers: $(FUZZ_NAMES:%=$(BUILD)/fuzzers/fuzz_%)
+
+fuzz-replay: fuzzers  ## run every fuzz target over its seeds, without libFuzzer
+	@set -e; for name in $(FUZZ_NAMES); do $(BUILD)/fuzzers/fuzz_$$name tests/fuzz/seeds/$$name; done
+
+# All targets run even if one fails; findings stay in build/fuzz/corpus, inputs that broke something in build/fuzz/crashes.
+fuzz:  ## run every fuzz target for FUZZ_SECONDS each (needs clang)
+	@command -v clang >/dev/null || { echo "make fuzz needs clang: apt-get install clang" >&2; exit 1; }
+	$(MAKE) BUILD=build/fuzz CC=clang SAN=fuzzer,address,undefined FUZZ_MAIN= fuzzers
+	@mkdir -p build/fuzz/crashes; failed=; for name in $(FUZZ_NAMES); do \
+		echo "fuzz_$$name: $(FUZZ_SECONDS) s"; \
+		mkdir -p build/fuzz/corpus/$$name; \
+		build/fuzz/fuzzers/fuzz_$$name -verbosity=0 -print_final_stats=1 -max_total_time=$(FUZZ_SECONDS) -timeout=5 \
+			-rss_limit_mb=1024 -max_len=65536 -artifact_prefix=build/fuzz/crashes/$$name- \
+			build/fuzz/corpus/$$name tests/fuzz/seeds/$$name || failed="$$failed $$name"; \
+	done; test -z "$$failed" || { echo "fuzz: failed:$$failed" >&2; exit 1; }

@@ -72,6 +72,7 @@ SMOLLM2 := models/SmolLM2-135M-Instruct-Q4_1.gguf tests/golden/real/smollm2-135m
 GEMMA3 := models/gemma3-270m-q4_k_m.gguf tests/golden/real/gemma3-270m-q4_k_m
 
 $(BUILD)/tests/model/test_golden_ref $(BUILD)/tests/model/test_forward: $(GOLDEN_OBJ)
+$(BUILD)/tests/model/test_spec: $(BUILD)/obj/tests/unit/model/gguf_write.o
 
 $(GOLDEN_REAL): $(BUILD)/obj/tests/golden/test_golden_real.o $(GOLDEN_OBJ) $(BUILD)/libquire.a
 	@mkdir -p $(@D)

@@ -177,3 +177,27 @@ void runner_feed(struct runner *r, int seq, const int32_t *ids, int n, float *lo
 		runner_step(r, &(struct chunk){seq, more, ids + at}, 1, true, logits + (size_t)at * v);
 	}
 }
+
+void runner_poison(struct runner *r)
+{
+	struct kv_shape *shape = mem_zalloc(1, sizeof *shape);
+	model_kv_shape(model_spec(r->model), r->o.kv, r->o.block_tokens, shape);
+	size_t n = r->be->op->kv_block_bytes(r->be, shape);
+	void *bytes = mem_alloc(n);
+	memset(bytes, 0xFF, n);
+	for (int32_t i = 0; i < r->max_blocks * r->o.max_seqs; i++)
+		r->be->op->kv_write_block(r->be, i, bytes);
+	memset(r->lens, 0, (size_t)r->o.max_seqs * sizeof *r->lens);
+	free(bytes);
+	free(shape);
+}
+
+void runner_fork(struct runner *r, int from, int to, int len)
+{
+	CHECK(len <= r->lens[from], "%d of %d", len, r->lens[from]);
+	for (int at = 0, i = 0; at < len; at += r->o.block_tokens, i++) {
+		int n = len - at < r->o.block_tokens ? len - at : r->o.block_tokens;
+		r->be->op->kv_copy_tokens(r->be, r->tables[from][i], r->tables[to][i], n);
+	}
+	r->lens[to] = len;
+}

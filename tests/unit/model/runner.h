@@ -33,6 +33,11 @@ const char *runner_describe(const struct runner *r);
 void runner_step(struct runner *r, const struct chunk *chunks, int n, bool all_rows, float *logits);
 void runner_rewind(struct runner *r, int seq, int len); // forgets the tokens from len on
 
+// Forgets the KV cache and fills it with bytes that are NaN in every type: nothing may read what was not written.
+void runner_poison(struct runner *r);
+// Makes `to` a copy of the first len tokens of `from`.
+void runner_fork(struct runner *r, int from, int to, int len);
+
 // Feeds ids in steps of at most max_tokens and writes the logits of every row.
 void runner_feed(struct runner *r, int seq, const int32_t *ids, int n, float *logits);
 

@@ -139,6 +139,43 @@ START_TEST(threads_and_blocks)
 }
 END_TEST
 
+// Blocks are recycled with what they held: bytes that are NaN in every type must never reach a sum.
+START_TEST(poisoned_blocks)
+{
+	struct rng rng = {(uint64_t)_i * 13 + 1};
+	struct texts t;
+	struct runner *r = open_model(_i, _i % 2 ? KV_F16 : KV_F32, 2, 16);
+	make_texts(&t, r, &rng);
+	runner_poison(r);
+	run_ragged(r, &t, &rng);
+	free_texts(&t);
+	runner_close(r);
+}
+END_TEST
+
+// A text that goes on from a copy of another's first tokens, cut anywhere in a block.
+START_TEST(copied_prefix)
+{
+	struct rng rng = {(uint64_t)_i * 3 + 2};
+	struct texts t;
+	struct runner *r = open_model(_i, KV_F16, 2, 16);
+	make_texts(&t, r, &rng);
+	int v = runner_n_vocab(r);
+	float *logits = mem_alloc((size_t)MAX_LEN * (size_t)v * sizeof *logits);
+	for (int cut = 1; cut < MAX_LEN; cut += 7) {
+		runner_poison(r);
+		runner_feed(r, 0, t.ids[0], cut, logits);
+		runner_fork(r, 0, 1, cut);
+		runner_feed(r, 0, t.ids[1], 1, logits); // the original goes its own way
+		runner_feed(r, 1, t.ids[0] + cut, t.n[0] - cut, logits);
+		expect_same(&t, 0, cut, t.n[0] - cut, v, logits);
+	}
+	free(logits);
+	free_texts(&t);
+	runner_close(r);
+}
+END_TEST
+
 // Only asked-for rows are written, and asking for fewer changes no bit.
 START_TEST(last_rows_only)
 {
@@ -172,6 +209,8 @@ Suite *test_suite(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, ragged_batches, 0, N_MODELS);
 	tcase_add_loop_test(t, threads_and_blocks, 0, N_MODELS);
+	tcase_add_loop_test(t, poisoned_blocks, 0, N_MODELS);
+	tcase_add_loop_test(t, copied_prefix, 0, N_MODELS);
 	tcase_add_loop_test(t, last_rows_only, 0, N_MODELS);
 	suite_add_tcase(s, t);
 	return s;

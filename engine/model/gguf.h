@@ -38,11 +38,11 @@ struct gguf_str { // bytes, not terminated
 };
 
 struct gguf_tensor {
-	const char *name;  // terminated copy
+	const char *name; // terminated copy: 1 to 256 bytes of UTF-8 without control characters
 	enum dtype type;
-	unsigned n_dims;   // 1 to 4
-	uint64_t dim[4];   // dim[0] is the row length (contiguous); absent ones are 1
-	const void *data;  // inside the mapping, checked to hold `bytes`
+	unsigned n_dims;  // 1 to 4
+	uint64_t dim[4];  // dim[0] is the row length (contiguous); absent ones are 1
+	const void *data; // inside the mapping, checked to hold `bytes`; at least 8-byte aligned; no two tensors overlap
 	size_t bytes;
 };
 
@@ -57,7 +57,7 @@ struct gguf_array {
 int gguf_open(const char *path, struct gguf **out, char *err, size_t len);
 void gguf_close(struct gguf *g);
 
-const char *gguf_path(const struct gguf *g); // of the first part
+const char *gguf_path(const struct gguf *g);  // of the first part
 size_t gguf_file_bytes(const struct gguf *g); // all parts together
 size_t gguf_n_tensors(const struct gguf *g);
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t i);
@@ -71,7 +71,8 @@ int gguf_get_bool(const struct gguf *g, const char *key, bool *out);
 int gguf_get_str(const struct gguf *g, const char *key, struct gguf_str *out);
 int gguf_get_array(const struct gguf *g, const char *key, struct gguf_array *out);
 
-// Elements; i < a->n and the array's type must be a string, an integer or a number respectively (CHECKed). O(1).
+// Elements; i < a->n and the array's type must be a string, an integer or bool, any number or bool respectively
+// (CHECKed: look at a->type first). O(1). i64 gives INT64_MAX for a u64 past it.
 struct gguf_str gguf_array_str(const struct gguf_array *a, size_t i);
 int64_t gguf_array_i64(const struct gguf_array *a, size_t i);
 double gguf_array_f64(const struct gguf_array *a, size_t i);

@@ -29,6 +29,9 @@ int meta_int(struct meta *m, const char *key, int min, int max, int fallback);
 int meta_layers_int(struct meta *m, const char *key, int min, int max, int fallback);
 double meta_float(struct meta *m, const char *key, double min, double max, double fallback);
 struct gguf_str meta_str(struct meta *m, const char *key, const char *fallback);
+// A string of a file fit for a message: cut, and without control or other bytes beyond ASCII.
+enum { META_SHOWN = 40 };
+const char *meta_shown(struct gguf_str s, char out[META_SHOWN]);
 void meta_fail(struct meta *m, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 // What all decoder families share: sizes, heads, context, norm, and layers filled alike, without rotation.

@@ -30,6 +30,15 @@ void meta_fail(struct meta *m, int code, const char *fmt, ...)
 	m->rc = err_set(m->err, m->len, code, "%s: %s", gguf_path(m->g), text);
 }
 
+const char *meta_shown(struct gguf_str s, char out[META_SHOWN])
+{
+	size_t n = s.len < META_SHOWN ? s.len : META_SHOWN - 1;
+	for (size_t i = 0; i < n; i++)
+		out[i] = (char)(s.data[i] >= ' ' && s.data[i] <= '~' ? s.data[i] : '?');
+	out[n] = 0;
+	return out;
+}
+
 static void missing(struct meta *m, const char *key)
 {
 	meta_fail(m, ERR_INVALID, "the key %s.%s is missing", m->arch, key);

@@ -19,13 +19,14 @@ enum scaling { SCALE_NONE, SCALE_LINEAR, SCALE_YARN, SCALE_LONG };
 static enum scaling scaling_type(struct meta *m, double factor)
 {
 	static const char *const names[] = {"none", "linear", "yarn", "longrope"};
+	char shown[META_SHOWN];
 	// A file that names a factor but no type means linear: the type is the younger key.
 	struct gguf_str type = meta_str(m, "rope.scaling.type", factor > 0 ? "linear" : "none");
 	for (int i = 0; i < 4; i++)
 		if (type.len == strlen(names[i]) && !memcmp(type.data, names[i], type.len))
 			return (enum scaling)i;
-	meta_fail(m, ERR_UNSUPPORTED, "the rotary scaling %.*s is not known: none, linear, yarn and longrope are",
-			  (int)(type.len < 32 ? type.len : 32), type.data);
+	meta_fail(m, ERR_UNSUPPORTED, "the rotary scaling %s is not known: none, linear, yarn and longrope are",
+			  meta_shown(type, shown));
 	return SCALE_NONE;
 }
 

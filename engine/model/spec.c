@@ -120,6 +120,7 @@ static void take_name(const struct gguf *g, struct model_spec *s)
 int model_read_spec(const struct gguf *g, struct model_spec *out, char *err, size_t len)
 {
 	struct gguf_str arch;
+	char shown[META_SHOWN];
 	*out = (struct model_spec){0};
 	if (gguf_get_str(g, "general.architecture", &arch) <= 0)
 		return err_set(err, len, ERR_INVALID, "%s: the key general.architecture is missing", gguf_path(g));
@@ -136,8 +137,8 @@ int model_read_spec(const struct gguf *g, struct model_spec *out, char *err, siz
 			model_spec_deinit(out);
 		return rc;
 	}
-	return err_set(err, len, ERR_UNSUPPORTED, "%s: the architecture %.*s is not known; this build knows %s",
-				   gguf_path(g), (int)(arch.len < 64 ? arch.len : 64), arch.data, model_known_archs());
+	return err_set(err, len, ERR_UNSUPPORTED, "%s: the architecture %s is not known; this build knows %s", gguf_path(g),
+				   meta_shown(arch, shown), model_known_archs());
 }
 
 void model_spec_deinit(struct model_spec *s)

@@ -166,6 +166,7 @@ static const struct {
 	{{"general.architecture", STR, 0, "zebra"},
 	 ERR_UNSUPPORTED,
 	 "zebra is not known; this build knows llama, qwen2, qwen3, gemma3"},
+	{{"general.architecture", STR, 0, "ze\nb\xff"}, ERR_UNSUPPORTED, "ze?b? is not known"},
 	{{"general.architecture", STR, 0, "qwen2"}, ERR_INVALID, "qwen2.block_count is missing"},
 	{{"llama.block_count", DROP, 0, NULL}, ERR_INVALID, "llama.block_count is missing"},
 	{{"llama.block_count", U32, 0, NULL}, ERR_INVALID, "llama.block_count is 0, it must be from 1 to 512"},

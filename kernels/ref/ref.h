@@ -39,12 +39,15 @@ static inline struct ref_backend *ref_of(struct backend *be)
 
 // y[D] = norm(x); y may be x.
 void ref_norm_row(const struct norm *n, const float *x, size_t d, float *y);
+// y[T][D] = norm(residual stream)
+void ref_norm_all(struct ref_backend *be, const struct norm *n, float *y);
 // y[T][N] = x[T][K] · Wᵀ + bias
 void ref_linear(struct ref_backend *be, const float *x, int t, const struct matrix *w, const struct vector *bias,
 				float *y);
 // x[T][D] += post(y)
 void ref_add_residual(struct ref_backend *be, const struct norm *post, float *y);
 
+void ref_embed(struct backend *be, const struct matrix *table, float scale);
 void ref_norm_qkv(struct backend *be, const struct norm *n, const struct matrix *w, const struct vector *bias);
 void ref_attn_out(struct backend *be, const struct matrix *w, const struct vector *bias, const struct norm *post,
 				  const struct attention *a);

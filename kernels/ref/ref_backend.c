@@ -126,14 +126,6 @@ static void begin(struct backend *be, const struct batch_view *b)
 	ref_of(be)->batch = b;
 }
 
-static void embed(struct backend *b, const struct matrix *table, float scale)
-{
-	struct ref_backend *be = ref_of(b);
-	for (int t = 0; t < be->batch->n_tokens; t++)
-		for (size_t i = 0; i < table->k; i++)
-			be->x[(size_t)t * table->k + i] = table->w[(size_t)be->batch->ids[t] * table->k + i] * scale;
-}
-
 static const struct backend_ops ref_ops = {
 	.describe = describe,
 	.destroy = destroy,
@@ -150,7 +142,7 @@ static const struct backend_ops ref_ops = {
 	.kv_read_block = ref_kv_read_block,
 	.kv_write_block = ref_kv_write_block,
 	.begin = begin,
-	.embed = embed,
+	.embed = ref_embed,
 	.norm_qkv = ref_norm_qkv,
 	.rope_append = ref_rope_append,
 	.attend = ref_attend,

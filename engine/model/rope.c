@@ -75,13 +75,31 @@ static void divide_by_tensor(struct meta *m, struct rope_spec *r, const char *na
 	}
 }
 
+// Corrections of YaRN that this build leaves out, with the value at which they do nothing.
+static void refuse_variants(struct meta *m)
+{
+	static const struct {
+		const char *key;
+		double neutral;
+	} variants[] = {
+		{"rope.scaling.yarn_log_multiplier", 0},
+		{"rope.scaling.yarn_ext_factor", 1},
+		{"rope.scaling.yarn_attn_factor", 1},
+	};
+	for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
+		double v = meta_float(m, variants[i].key, -1e6, 1e6, variants[i].neutral);
+		if (v != variants[i].neutral)
+			meta_fail(m, ERR_UNSUPPORTED, "%s.%s is %g, only %g is supported", m->arch, variants[i].key, v,
+					  variants[i].neutral);
+	}
+}
+
 static void scale(struct meta *m, const struct model_spec *s, struct rope_spec *r)
 {
 	double factor = meta_float(m, "rope.scaling.factor", 0, 1e6, meta_float(m, "rope.scale_linear", 0, 1e6, 0));
 	enum scaling type = scaling_type(m, factor);
 	int original = meta_int(m, "rope.scaling.original_context_length", 1, MAX_ORIGINAL, s->n_ctx);
-	if (meta_float(m, "rope.scaling.yarn_log_multiplier", -1e6, 1e6, 0) != 0)
-		meta_fail(m, ERR_UNSUPPORTED, "%s.rope.scaling.yarn_log_multiplier is not supported", m->arch);
+	refuse_variants(m);
 	if ((type == SCALE_LINEAR || type == SCALE_YARN) && factor > 0 && factor < 1e-3)
 		meta_fail(m, ERR_INVALID, "%s.rope.scaling.factor is %g, it must be 0 or at least 0.001", m->arch, factor);
 	if (m->rc)

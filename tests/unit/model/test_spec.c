@@ -207,6 +207,7 @@ static const struct {
 	{{"llama.rope.scaling.type", STR, 0, "longrope"}, ERR_INVALID, "rope_factors_short.weight is missing"},
 	{{"llama.rope.scaling.factor", F32, -2, NULL}, ERR_INVALID, "llama.rope.scaling.factor"},
 	{{"llama.rope.scaling.factor", F32, 1e-5, NULL}, ERR_INVALID, "llama.rope.scaling.factor"},
+	{{"llama.rope.scaling.yarn_attn_factor", F32, 0.5, NULL}, ERR_UNSUPPORTED, "yarn_attn_factor is 0.5"},
 	{{"llama.rope.scaling.original_context_length", U32, 0, NULL}, ERR_INVALID, "original_context_length"},
 };
 

@@ -60,8 +60,8 @@ int ref_kv_create(struct backend *be, const struct kv_shape *shape, size_t n_blo
 void ref_kv_copy_tokens(struct backend *be, int32_t src, int32_t dst, int n);
 void ref_kv_read_block(struct backend *be, int32_t block, void *dst);
 void ref_kv_write_block(struct backend *be, int32_t block, const void *src);
-// One element of a block: K (value 0) or V (value 1) of dimension d of token slot t.
-float ref_kv_get(const struct ref_backend *be, int layer, int32_t block, int head, int value, int d, int t);
-void ref_kv_put(struct ref_backend *be, int layer, int32_t block, int head, int value, int d, int t, float v);
+// row[Dh]: K (value 0) or V (value 1) of one head of token slot t of a block, decoded.
+void ref_kv_get(const struct ref_backend *be, int layer, int32_t block, int head, int value, int t, float *row);
+void ref_kv_put(struct ref_backend *be, int layer, int32_t block, int head, int value, int t, const float *row);
 
 #endif

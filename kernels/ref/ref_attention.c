@@ -5,12 +5,11 @@
 
 #include <math.h>
 
-static float score(const struct ref_backend *be, const struct attention *a, const float *q, int32_t page, int kv_head,
-				   int slot)
+static float score(const struct attention *a, const float *q, const float *k)
 {
 	double s = 0;
 	for (int d = 0; d < a->head_dim; d++)
-		s += (double)q[d] * (double)ref_kv_get(be, a->layer, page, kv_head, 0, d, slot);
+		s += (double)q[d] * (double)k[d];
 	float v = (float)s * a->scale;
 	return a->softcap > 0 ? a->softcap * tanhf(v / a->softcap) : v;
 }
@@ -20,17 +19,20 @@ static void attend_head(const struct ref_backend *be, const struct attention *a,
 						int pos, int kv_head, float *out)
 {
 	int first = a->window && pos - a->window + 1 > 0 ? pos - a->window + 1 : 0, block = be->kv.block_tokens;
-	float best = -INFINITY;
+	float best = -INFINITY, row[MAX_HEAD_DIM];
 	for (int p = first; p <= pos; p++) {
-		float s = score(be, a, q, blocks[p / block], kv_head, p % block);
+		ref_kv_get(be, a->layer, blocks[p / block], kv_head, 0, p % block, row);
+		float s = score(a, q, row);
 		best = s > best ? s : best;
 	}
 	double sum = 0, acc[MAX_HEAD_DIM] = {0};
 	for (int p = first; p <= pos; p++) {
-		float w = expf(score(be, a, q, blocks[p / block], kv_head, p % block) - best);
+		ref_kv_get(be, a->layer, blocks[p / block], kv_head, 0, p % block, row);
+		float w = expf(score(a, q, row) - best);
 		sum += (double)w;
+		ref_kv_get(be, a->layer, blocks[p / block], kv_head, 1, p % block, row);
 		for (int d = 0; d < a->head_dim; d++)
-			acc[d] += (double)w * (double)ref_kv_get(be, a->layer, blocks[p / block], kv_head, 1, d, p % block);
+			acc[d] += (double)w * (double)row[d];
 	}
 	for (int d = 0; d < a->head_dim; d++)
 		out[d] = (float)(acc[d] / sum);

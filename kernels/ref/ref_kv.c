@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KV blocks in the layout of shapes.h, element by element.
+// KV blocks in the layout of shapes.h, written and read one head of one token at a time.
 #include "engine/base/err.h"
 #include "engine/base/mem.h"
 #include "kernels/ref/ref.h"
@@ -53,19 +53,25 @@ static char *at(const struct ref_backend *be, int layer, int32_t block, int head
 	return be->kv_base + (size_t)block * be->kv_block_bytes + be->kv_layer_offset[layer] + index * element(&be->kv);
 }
 
-float ref_kv_get(const struct ref_backend *be, int layer, int32_t block, int head, int value, int d, int t)
+void ref_kv_get(const struct ref_backend *be, int layer, int32_t block, int head, int value, int t, float *row)
 {
-	const char *p = at(be, layer, block, head, value, d, t);
-	return be->kv.type == KV_F16 ? f16_to_f32(*(const uint16_t *)(const void *)p) : *(const float *)(const void *)p;
+	size_t step = value ? element(&be->kv) : element(&be->kv) * (size_t)be->kv.block_tokens;
+	const char *p = at(be, layer, block, head, value, 0, t);
+	for (int d = 0; d < be->kv.head_dim[layer]; d++, p += step)
+		row[d] =
+			be->kv.type == KV_F16 ? f16_to_f32(*(const uint16_t *)(const void *)p) : *(const float *)(const void *)p;
 }
 
-void ref_kv_put(struct ref_backend *be, int layer, int32_t block, int head, int value, int d, int t, float v)
+void ref_kv_put(struct ref_backend *be, int layer, int32_t block, int head, int value, int t, const float *row)
 {
-	char *p = at(be, layer, block, head, value, d, t);
-	if (be->kv.type == KV_F16)
-		*(uint16_t *)(void *)p = f32_to_f16(v);
-	else
-		*(float *)(void *)p = v;
+	size_t step = value ? element(&be->kv) : element(&be->kv) * (size_t)be->kv.block_tokens;
+	char *p = at(be, layer, block, head, value, 0, t);
+	for (int d = 0; d < be->kv.head_dim[layer]; d++, p += step) {
+		if (be->kv.type == KV_F16)
+			*(uint16_t *)(void *)p = f32_to_f16(row[d]);
+		else
+			*(float *)(void *)p = row[d];
+	}
 }
 
 void ref_kv_copy_tokens(struct backend *b, int32_t src, int32_t dst, int n)

@@ -42,10 +42,8 @@ void ref_rope_append(struct backend *b, const struct attention *a)
 				prepare_head(a, a->q_norm, pos, q + h * dh);
 			for (int h = 0; h < a->n_kv_heads; h++) {
 				prepare_head(a, a->k_norm, pos, k + h * dh);
-				for (int d = 0; d < dh; d++) {
-					ref_kv_put(be, a->layer, page, h, 0, d, slot, k[h * dh + d]);
-					ref_kv_put(be, a->layer, page, h, 1, d, slot, val[h * dh + d]);
-				}
+				ref_kv_put(be, a->layer, page, h, 0, slot, k + h * dh);
+				ref_kv_put(be, a->layer, page, h, 1, slot, val + h * dh);
 			}
 		}
 }

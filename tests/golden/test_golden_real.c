@@ -151,6 +151,7 @@ int main(int argc, char **argv)
 {
 	if (argc < 4 || argc > 6)
 		return usage();
+	setvbuf(stdout, NULL, _IOLBF, 0); // it runs for minutes: show each line as it comes
 	const char *backend = argv[1], *model = argv[2], *dir = argv[3];
 	int max_prompt = argc > 4 ? atoi(argv[4]) : 1 << 20, text = argc > 5 ? atoi(argv[5]) : 0;
 	char err[256] = "";

@@ -92,7 +92,7 @@ golden: $(BUILD)/tests/model/test_golden_ref $(GOLDEN_REAL) $(firstword $(SMOLLM
 	$(GOLDEN_REAL) cpu $(SMOLLM2) 2000 -1
 	$(GOLDEN_REAL) cpu $(GEMMA3) 2000 -1
 
-golden-full: golden  ## the same with the long prompts and texts on the reference back end (an hour)
+golden-full: golden  ## the same with the long prompts and texts on the reference back end (half an hour)
 	$(GOLDEN_REAL) ref $(SMOLLM2) 2000 -1
 	$(GOLDEN_REAL) ref $(GEMMA3) 2000 -1
 

@@ -86,8 +86,8 @@ INLINE vec vec_abs(vec x)
 INLINE vec vec_copysign(vec magnitude, vec sign)
 {
 	__m512i bit = _mm512_set1_epi32(INT32_MIN);
-	return _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(magnitude),
-	                                           _mm512_and_si512(bit, _mm512_castps_si512(sign))));
+	return _mm512_castsi512_ps(
+		_mm512_or_si512(_mm512_castps_si512(magnitude), _mm512_and_si512(bit, _mm512_castps_si512(sign))));
 }
 
 INLINE vec vec_less_select(vec a, vec b, vec x, vec y)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Work on one head of one token, as plain loops that the compiler turns into vectors of whatever instruction set the
-// including file is compiled for. Products and sums are rounded one by one, so every instruction set gives the same bits.
+// including file is compiled for. Products and sums are rounded one by one, so every instruction set gives the same
+// bits.
 #ifndef QUIRE_CPU_ATTENTION_HEADS_H
 #define QUIRE_CPU_ATTENTION_HEADS_H
 
@@ -25,7 +26,8 @@ static void norm(float *head, const float *w, int dh, float eps)
 		head[i] = head[i] * scale * w[i];
 }
 
-static void rotate_halves(float *restrict low, float *restrict high, const float *restrict c, const float *restrict s, int n)
+static void rotate_halves(float *restrict low, float *restrict high, const float *restrict c, const float *restrict s,
+						  int n)
 {
 	for (int i = 0; i < n; i++) {
 		float x = low[i], y = high[i];

@@ -4,9 +4,9 @@
 // rows, positions and chunks those are is attend.c's business; the loops are attention_tiles.h and attention_heads.h,
 // compiled once for every instruction set.
 //
-// A strip is 16 consecutive positions of one KV head of one layer: part of a block, since B is a multiple of 16. A tile is up
-// to 16 query rows (token × head) that share that KV head. Every number of a row comes from the same operations in the same order
-// however many rows the tile has; nothing is summed across rows or, in scores, across positions.
+// A strip is 16 consecutive positions of one KV head of one layer: part of a block, since B is a multiple of 16. A tile
+// is up to 16 query rows (token × head) that share that KV head. Every number of a row comes from the same operations
+// in the same order however many rows the tile has; nothing is summed across rows or, in scores, across positions.
 #ifndef QUIRE_CPU_ATTENTION_ISA_H
 #define QUIRE_CPU_ATTENTION_ISA_H
 
@@ -17,10 +17,12 @@
 enum {
 	STRIP = 16,
 	CHUNK_STRIPS = ATTENTION_CHUNK / STRIP,
-	STRIPS_IN_FLIGHT = 4,                // at most: strips whose scores are computed together
-	STRIPS_AHEAD = 3 * STRIPS_IN_FLIGHT, // entries behind a chunk's own: read for prefetching and to fill up the last group
+	STRIPS_IN_FLIGHT = 4, // at most: strips whose scores are computed together
+	STRIPS_AHEAD =
+		3 * STRIPS_IN_FLIGHT, // entries behind a chunk's own: read for prefetching and to fill up the last group
 	TILE_ROWS = 16,
-	SCORE_STRIDE = ATTENTION_CHUNK + STRIPS_IN_FLIGHT * STRIP + 16, // floats; off the powers of two that share cache sets
+	SCORE_STRIDE =
+		ATTENTION_CHUNK + STRIPS_IN_FLIGHT * STRIP + 16, // floats; off the powers of two that share cache sets
 };
 
 // The strips of one chunk of positions, strip i at [i], and some behind it.
@@ -38,12 +40,12 @@ struct cpu_attention_isa {
 	// s[row * SCORE_STRIDE + position] = Σ q[d * TILE_ROWS + row] k[d][position], for all positions of strips first …
 	// first + n - 1; positions of up to STRIPS_IN_FLIGHT - 1 strips behind them get arbitrary values.
 	void (*scores)(const struct attention_strips *kv, int first, int n, const float *q, int rows, int dh, float *s);
-	// Of one row's scores from … to - 1: caps them (cap > 0), replaces them by exp(s - max), and returns max and sum in part.
-	// Scores outside are not looked at.
+	// Of one row's scores from … to - 1: caps them (cap > 0), replaces them by exp(s - max), and returns max and sum in
+	// part. Scores outside are not looked at.
 	void (*softmax)(float *s, int from, int to, float cap, float *part);
 	// parts[row * stride + PART_OUT + d] += Σ s[row * SCORE_STRIDE + p] v[p][d] over p = from … to - 1, ascending.
 	void (*weigh)(const struct attention_strips *kv, int from, int to, const float *s, int rows, int dh, float *parts,
-	              int stride);
+				  int stride);
 	// part becomes what is known after its positions and those of next, which come later.
 	void (*merge)(float *part, const float *next, int dh);
 	// out[dh] = the attention output.

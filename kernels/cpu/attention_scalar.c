@@ -37,8 +37,8 @@ INLINE vec vec_select(bits which, vec x, vec y)
 	return (vec)((which & (bits)x) | (~which & (bits)y));
 }
 
-// Exponent and mantissa moved to their places in a float are the value times 2^-112, subnormal or not; infinities and NaN need
-// the largest exponent instead.
+// Exponent and mantissa moved to their places in a float are the value times 2^-112, subnormal or not; infinities and
+// NaN need the largest exponent instead.
 INLINE vec vec_load_f16(const uint16_t *p)
 {
 	bits h = {p[0], p[1], p[2], p[3]}, sign = (h & 0x8000) << 16, rest = (h & 0x7FFF) << 13;

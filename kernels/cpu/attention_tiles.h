@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loops of attention over one tile, written once in terms of a vector of LANES floats. The file that includes this defines, before:
+// The loops of attention over one tile, written once in terms of a vector of LANES floats. The file that includes this
+// defines, before:
 //   vec, LANES (a divisor of STRIP)
-//   vec_set1 vec_load vec_store vec_load_f16 vec_store_f16 vec_add vec_sub vec_mul vec_div vec_max (the second operand if one is NaN)
-//   vec_fma(a, b, c) = a b + c
-//   vec_round (to the nearest integer), vec_scale2(x, n) = x 2ⁿ for integers -126 ≤ n ≤ 126
-//   vec_abs, vec_copysign(magnitude, sign), vec_less_select(a, b, x, y) = a < b ? x : y
-//   vec_keep(x, from, to, other): lanes from … to - 1 of x, other elsewhere; vec_sum, vec_largest: across lanes
-//   MAX_ROWS, COLUMNS(rows), EACH_ROWS(X): the most rows of one compiled loop; how many vectors of a row it keeps in
-//   registers, a multiple of STRIP / LANES that leaves enough independent sums for the latency of the multiply-add; X(1) … X(MAX_ROWS)
-// Loop counts over accumulators are constants after inlining: bounds known only at run time cost two thirds of the speed.
+//   vec_set1 vec_load vec_store vec_load_f16 vec_store_f16 vec_add vec_sub vec_mul vec_div vec_max (the second operand
+//   if one is NaN) vec_fma(a, b, c) = a b + c vec_round (to the nearest integer), vec_scale2(x, n) = x 2ⁿ for integers
+//   -126 ≤ n ≤ 126 vec_abs, vec_copysign(magnitude, sign), vec_less_select(a, b, x, y) = a < b ? x : y vec_keep(x,
+//   from, to, other): lanes from … to - 1 of x, other elsewhere; vec_sum, vec_largest: across lanes MAX_ROWS,
+//   COLUMNS(rows), EACH_ROWS(X): the most rows of one compiled loop; how many vectors of a row it keeps in registers, a
+//   multiple of STRIP / LANES that leaves enough independent sums for the latency of the multiply-add; X(1) …
+//   X(MAX_ROWS)
+// Loop counts over accumulators are constants after inlining: bounds known only at run time cost two thirds of the
+// speed.
 #ifndef QUIRE_CPU_ATTENTION_TILES_H
 #define QUIRE_CPU_ATTENTION_TILES_H
 
@@ -46,7 +48,7 @@ INLINE void prefetch(const char *p)
 
 // acc[column][row] += q[row] k[column] for one dimension.
 INLINE void score_step(const bool f32, const int rows, const int columns, const char *const *k, size_t offset,
-                       const float *q, vec acc[MAX_COLUMNS][MAX_ROWS])
+					   const float *q, vec acc[MAX_COLUMNS][MAX_ROWS])
 {
 	UNROLL for (int c = 0; c < columns; c++)
 	{
@@ -57,7 +59,7 @@ INLINE void score_step(const bool f32, const int rows, const int columns, const 
 
 // The K that is needed two groups later and this group's V are fetched meanwhile, a line each per two dimensions.
 INLINE void score_tile(const bool f32, const int rows, const struct attention_strips *kv, int first, int n,
-                       const float *q, int dh, float *s)
+					   const float *q, int dh, float *s)
 {
 	const int columns = COLUMNS(rows), strips = columns / STRIP_VECTORS;
 	size_t stride = kv->k_stride, v_step = f32 ? 2 * STRIP * 4 : 2 * STRIP * 2;
@@ -89,8 +91,8 @@ INLINE void score_tile(const bool f32, const int rows, const struct attention_st
 
 // --- softmax
 
-// Within 1.5 units in the last place for -87.3 ≤ x ≤ 0, exactly 1 at 0; e^-87.3 below; NaN stays NaN. 2ⁿ eʳ with |r| ≤ ln 2 / 2;
-// the polynomial is the one of degree 6 with the least relative error (2.6e-9) and p(0) = 1.
+// Within 1.5 units in the last place for -87.3 ≤ x ≤ 0, exactly 1 at 0; e^-87.3 below; NaN stays NaN. 2ⁿ eʳ with |r| ≤
+// ln 2 / 2; the polynomial is the one of degree 6 with the least relative error (2.6e-9) and p(0) = 1.
 INLINE vec vec_exp(vec x)
 {
 	x = vec_max(vec_set1(-87.3f), x);
@@ -153,7 +155,7 @@ static void softmax(float *s, int from, int to, float cap, float *part)
 
 // Dimensions d … of V in `columns` vectors; the last one is cut to `tail` elements if that is not 0.
 INLINE void weigh_slice(const bool f32, const int rows, const int columns, int tail, const struct attention_strips *kv,
-                        int from, int to, const float *s, int dh, int d, float *parts, int stride)
+						int from, int to, const float *s, int dh, int d, float *parts, int stride)
 {
 	const size_t element = f32 ? 4 : 2;
 	float *out = parts + PART_OUT + d;
@@ -180,7 +182,7 @@ INLINE void weigh_slice(const bool f32, const int rows, const int columns, int t
 }
 
 INLINE void weigh_tile(const bool f32, const int rows, const struct attention_strips *kv, int from, int to,
-                       const float *s, int dh, float *parts, int stride)
+					   const float *s, int dh, float *parts, int stride)
 {
 	const int wide = COLUMNS(rows), half = wide > 1 ? wide / 2 : 1;
 	int d = 0;
@@ -198,16 +200,16 @@ INLINE void weigh_tile(const bool f32, const int rows, const struct attention_st
 
 typedef void scores_fn(const struct attention_strips *kv, int first, int n, const float *q, int dh, float *s);
 typedef void weigh_fn(const struct attention_strips *kv, int from, int to, const float *s, int dh, float *parts,
-                      int stride);
+					  int stride);
 
 #define DEFINE_ROWS(rows, name, f32)                                                                                   \
 	static void scores_##name##_##rows(const struct attention_strips *kv, int first, int n, const float *q, int dh,    \
-	                                   float *s)                                                                       \
+									   float *s)                                                                       \
 	{                                                                                                                  \
 		score_tile(f32, rows, kv, first, n, q, dh, s);                                                                 \
 	}                                                                                                                  \
 	static void weigh_##name##_##rows(const struct attention_strips *kv, int from, int to, const float *s, int dh,     \
-	                                  float *parts, int stride)                                                        \
+									  float *parts, int stride)                                                        \
 	{                                                                                                                  \
 		weigh_tile(f32, rows, kv, from, to, s, dh, parts, stride);                                                     \
 	}
@@ -220,8 +222,10 @@ typedef void weigh_fn(const struct attention_strips *kv, int from, int to, const
 
 EACH_ROWS(DEFINE_F16)
 EACH_ROWS(DEFINE_F32)
-static scores_fn *const scores_by_rows[][MAX_ROWS] = {[KV_F16] = {EACH_ROWS(SCORES_F16)}, [KV_F32] = {EACH_ROWS(SCORES_F32)}};
-static weigh_fn *const weigh_by_rows[][MAX_ROWS] = {[KV_F16] = {EACH_ROWS(WEIGH_F16)}, [KV_F32] = {EACH_ROWS(WEIGH_F32)}};
+static scores_fn *const scores_by_rows[][MAX_ROWS] = {
+	[KV_F16] = {EACH_ROWS(SCORES_F16)}, [KV_F32] = {EACH_ROWS(SCORES_F32)}};
+static weigh_fn *const weigh_by_rows[][MAX_ROWS] = {
+	[KV_F16] = {EACH_ROWS(WEIGH_F16)}, [KV_F32] = {EACH_ROWS(WEIGH_F32)}};
 
 // How many of the rows left the next loop takes, so that all take about as many.
 static int share_of(int rows)
@@ -239,7 +243,7 @@ static void scores(const struct attention_strips *kv, int first, int n, const fl
 }
 
 static void weigh(const struct attention_strips *kv, int from, int to, const float *s, int rows, int dh, float *parts,
-                  int stride)
+				  int stride)
 {
 	for (int take; rows > 0; rows -= take, s += take * SCORE_STRIDE, parts += take * stride) {
 		take = share_of(rows);

@@ -39,18 +39,18 @@ int cpu_kv_create(struct backend *b, const struct kv_shape *shape, size_t n_bloc
 	CHECK(!kv->base, "a back end has one cache");
 	if (shape->block_tokens < STRIP || ATTENTION_CHUNK % shape->block_tokens || shape->block_tokens % STRIP)
 		return err_set(err, len, ERR_UNSUPPORTED, "blocks of %d tokens; choose 16, 32, 64, 128 or 256",
-		               shape->block_tokens);
+					   shape->block_tokens);
 	kv->shape = *shape;
 	kv->n_blocks = n_blocks;
 	kv->block_bytes = lay_out(shape, kv->layer_offset);
 	if (!mem_mul(kv->block_bytes, n_blocks, &kv->map_bytes))
 		return err_set(err, len, ERR_NOMEM, "%zu KV blocks of %zu bytes are more than an address can hold", n_blocks,
-		               kv->block_bytes);
+					   kv->block_bytes);
 	void *p = mmap(NULL, kv->map_bytes ? kv->map_bytes : 1, PROT_READ | PROT_WRITE,
-	               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return err_set(err, len, ERR_NOMEM, "no address space for a KV cache of %zu bytes; ask for fewer blocks",
-		               kv->map_bytes);
+					   kv->map_bytes);
 	kv->base = p;
 	return 0;
 }

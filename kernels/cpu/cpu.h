@@ -40,7 +40,8 @@ struct cpu_backend {
 	float *qkv;  // [T][max_qkv]: row stride is the layer's own (H + 2 KH) * Dh
 	float *attn; // [T][H * Dh]
 	float *rope; // [n_ropes][T][n_dims / 2][2]: cos, sin of this step's rows, filled by begin; see cpu_rope_row
-	void *linear_scratch;    // owned by linear.c
+	struct slab *slab;       // where the next matrix is packed; owned by matrix.c
+	struct linear_scratch *linear_scratch; // owned by linear.c
 	void *attention_scratch; // owned by attend.c
 };
 

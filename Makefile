@@ -60,7 +60,7 @@ $(BUILD)/obj/%.o: %.c
 
 $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/obj/tests/unit/main.o $(BUILD)/libquire.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) $(shell pkg-config --libs check 2>/dev/null) -o $@
+	$(CC) $(CFLAGS) $(LDFLAGS) $(filter-out %.a,$^) $(filter %.a,$^) $(LDLIBS) $(shell pkg-config --libs check 2>/dev/null) -o $@
 
 tests: $(TESTS)  ## build the unit tests
 
@@ -73,6 +73,8 @@ GEMMA3 := models/gemma3-270m-q4_k_m.gguf tests/golden/real/gemma3-270m-q4_k_m
 
 $(BUILD)/tests/model/test_golden_ref $(BUILD)/tests/model/test_forward: $(GOLDEN_OBJ)
 $(BUILD)/tests/model/test_spec: $(BUILD)/obj/tests/unit/model/gguf_write.o
+$(BUILD)/tests/kernels/test_attention $(BUILD)/tests/kernels/test_rope $(BUILD)/tests/kernels/test_kv: \
+	$(BUILD)/obj/tests/unit/kernels/attention_rig.o $(BUILD)/obj/tests/unit/kernels/attention_rig_ref.o
 
 $(GOLDEN_REAL): $(BUILD)/obj/tests/golden/test_golden_real.o $(GOLDEN_OBJ) $(BUILD)/libquire.a
 	@mkdir -p $(@D)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a job is shared. Items are cut into chunks; each thread's share is a range of chunk numbers packed with the job's number
-// into one 64-bit word: [job:24][next:20][end:20]. Claiming a chunk is a compare-and-swap on that word, so a claim can only succeed while its job
-// runs, and a thread that wakes up late finds nothing instead of something stale. The job's description is read after a claim: an unfinished
-// chunk keeps the job alive. Nobody waits for threads, only for chunks.
+// How a job is shared. Items are cut into chunks; each thread's share is a range of chunk numbers packed with the job's
+// number into one 64-bit word: [job:24][next:20][end:20]. Claiming a chunk is a compare-and-swap on that word, so a
+// claim can only succeed while its job runs, and a thread that wakes up late finds nothing instead of something stale.
+// The job's description is read after a claim: an unfinished chunk keeps the job alive. Nobody waits for threads, only
+// for chunks.
 #include "kernels/cpu/team.h"
 
 #include "engine/base/clock.h"
@@ -39,10 +40,10 @@ struct worker {
 
 struct team {
 	int n;
-	_Alignas(64) _Atomic uint32_t job;     // futex: the number of the newest job
+	_Alignas(64) _Atomic uint32_t job; // futex: the number of the newest job
 	_Atomic int sleepers;
 	_Atomic bool quit;
-	_Alignas(64) _Atomic uint32_t done;    // futex: chunks finished
+	_Alignas(64) _Atomic uint32_t done; // futex: chunks finished
 	_Atomic bool caller_sleeps;
 	_Alignas(64) team_fn *fn;
 	void *ctx;
@@ -85,32 +86,34 @@ static bool claim(struct share *s, uint32_t job, uint32_t *chunk)
 		if ((uint32_t)(w >> (2 * CHUNK_BITS)) != (job & 0xFFFFFF) || next >= end)
 			return false;
 		if (atomic_compare_exchange_weak_explicit(&s->word, &w, w + (1u << CHUNK_BITS), memory_order_acq_rel,
-		                                          memory_order_acquire)) {
+												  memory_order_acquire)) {
 			*chunk = next;
 			return true;
 		}
 	}
 }
 
-static void run_chunk(struct team *t, uint32_t chunk, int thread)
+static void run_chunk(const struct team *t, uint32_t chunk, int thread)
 {
 	size_t first = (size_t)chunk * t->grain, last = first + t->grain;
-	uint32_t n_chunks = t->n_chunks; // read while this chunk keeps the job alive
 	t->fn(t->ctx, first, last < t->n_items ? last : t->n_items, thread);
-	if (atomic_fetch_add_explicit(&t->done, 1, memory_order_acq_rel) + 1 == n_chunks &&
-	    atomic_load_explicit(&t->caller_sleeps, memory_order_seq_cst))
-		futex_wake(&t->done, 1);
 }
 
-// Own share first, then the others', nearest neighbour first.
+// Own share first, then the others', nearest neighbour first. What a thread has finished is counted once, at the end:
+// until then its chunks keep the job alive.
 static void work(struct team *t, uint32_t job, int thread)
 {
-	uint32_t chunk;
-	for (int i = 0; i < t->n; i++) {
-		struct share *s = &t->shares[(thread + i) % t->n];
-		while (claim(s, job, &chunk))
+	uint32_t chunk, finished = 0;
+	for (int i = 0; i < t->n; i++)
+		for (struct share *s = &t->shares[(thread + i) % t->n]; claim(s, job, &chunk); finished++)
 			run_chunk(t, chunk, thread);
-	}
+	if (!finished)
+		return;
+	uint32_t n_chunks = t->n_chunks;
+	// In the one order of all sequentially consistent operations: either the caller sees the last chunk done before it
+	// sleeps, or this thread sees it asleep.
+	if (atomic_fetch_add(&t->done, finished) + finished == n_chunks && atomic_load(&t->caller_sleeps))
+		futex_wake(&t->done, 1);
 }
 
 static uint32_t wait_for_job(struct team *t, uint32_t seen)
@@ -216,7 +219,8 @@ void team_run(struct team *t, size_t n_items, size_t grain, team_fn *fn, void *c
 	atomic_store_explicit(&t->done, 0, memory_order_relaxed);
 	uint32_t job = atomic_load_explicit(&t->job, memory_order_relaxed) + 1;
 	for (int i = 0; i < t->n; i++) {
-		uint32_t from = (uint32_t)(n_chunks * (size_t)i / (size_t)t->n), to = (uint32_t)(n_chunks * (size_t)(i + 1) / (size_t)t->n);
+		uint32_t from = (uint32_t)(n_chunks * (size_t)i / (size_t)t->n),
+				 to = (uint32_t)(n_chunks * (size_t)(i + 1) / (size_t)t->n);
 		atomic_store_explicit(&t->shares[i].word, pack(job & 0xFFFFFF, from, to), memory_order_release);
 	}
 	atomic_store_explicit(&t->job, job, memory_order_seq_cst);

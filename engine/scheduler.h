@@ -26,6 +26,7 @@ struct scheduler_options {
 	int64_t queue_tokens;   // prompt tokens waiting; more are refused
 	uint64_t target_itl_ns; // step time that prompt chunks respect while something decodes
 	bool prefix_caching;
+	int hash_bits; // 0; for tests: hashes of the prefix tree are cut to so many bits
 };
 
 struct plan_item {
@@ -55,24 +56,29 @@ struct scheduler_stats { // counters since start, and the state now
 	int blocks_total, blocks_free, blocks_cached, blocks_used; // they add up
 	uint64_t prefix_queries, prefix_hits; // prompt tokens asked for and found, once per request (choice 0)
 	uint64_t preemptions, evictions, steps;
-	uint64_t prompt_tokens_computed, prompt_tokens_recomputed; // recomputed: after a preemption
+	uint64_t prompt_tokens_computed;   // positions of prompts, and of whatever is computed again
+	uint64_t prompt_tokens_recomputed; // of these: computed before, and lost by a preemption
 };
 
 // n_blocks and the rest are checked: ERR_INVALID with the value that would work.
 int scheduler_create(const struct scheduler_options *o, struct scheduler **out, char *err, size_t len);
 void scheduler_destroy(struct scheduler *s); // every sequence must be finished
 
-// Queues a sequence (state WAITING). ERR_LIMIT: its n_max can never fit in the pool or the model; ERR_BUSY: the queue is full.
+// Queues a sequence (state WAITING). ERR_LIMIT: n_max is more than max_model_len, or the known tokens and one more can never fit, judged
+// against the whole pool. An n_max that the whole pool could not hold is cut to what it holds, so that a sequence that grows
+// alone ends by length. ERR_BUSY: the queue is full (an empty one takes any prompt).
 int scheduler_add(struct scheduler *s, struct sequence *seq, uint64_t now_ns);
 
 // The next step. The plan belongs to the scheduler and its arrays hold until the next plan. A sequence waits while one that is scheduled in
-// this very step computes the tokens it wants (same namespace): it then finds them.
+// this very step computes the tokens it wants (same namespace): it then finds them. The wait must be worth a step: it is for a block's
+// worth of tokens, or for half of what the sequence has to compute. An urgent class (lower priority) takes seats and blocks from a
+// less urgent one. A plan with items must be committed before the next; one without is nothing.
 const struct plan *scheduler_plan(struct scheduler *s, uint64_t now_ns);
 
 // What the plan computed is in the cache; duration_ns fits the step model.
 void scheduler_commit(struct scheduler *s, uint64_t duration_ns);
 
-// A new last token (after commit). The caller has checked n_tokens < n_max.
+// A new last token (after commit), whose logits are the next that are wanted (first_logit). The caller has checked n_tokens < n_max.
 void scheduler_append(struct scheduler *s, struct sequence *seq, int32_t id);
 
 // Ends a sequence in any state, also in the middle of its prompt or while queued: blocks go back, what is computed stays

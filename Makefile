@@ -19,6 +19,7 @@ override CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=all
 override LDFLAGS += -fsanitize=$(SAN)
 endif
 
+SCALAR_FLAGS := -O3
 AVX2_FLAGS := -mavx2 -mfma -mf16c -O3
 AVX512_FLAGS := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mprefer-vector-width=512 -O3
 
@@ -43,6 +44,10 @@ $(BUILD)/quire: $(BUILD)/obj/server/main.o $(BUILD)/libquire.a
 $(BUILD)/libquire.a: $(LIB_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
+
+$(BUILD)/obj/%_scalar.o: %_scalar.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(SCALAR_FLAGS) -MMD -MP -c $< -o $@
 
 $(BUILD)/obj/%_avx2.o: %_avx2.c
 	@mkdir -p $(@D)
@@ -75,6 +80,9 @@ $(BUILD)/tests/model/test_golden_ref $(BUILD)/tests/model/test_forward: $(GOLDEN
 $(BUILD)/tests/model/test_spec: $(BUILD)/obj/tests/unit/model/gguf_write.o
 $(BUILD)/tests/kernels/test_attention $(BUILD)/tests/kernels/test_rope $(BUILD)/tests/kernels/test_kv: \
 	$(BUILD)/obj/tests/unit/kernels/attention_rig.o $(BUILD)/obj/tests/unit/kernels/attention_rig_ref.o
+
+$(BUILD)/tests/kernels/test_linear $(BUILD)/tests/kernels/test_backend_ops: $(BUILD)/obj/tests/unit/kernels/weights_rig.o \
+	$(BUILD)/obj/tests/unit/kernels/ops_rig.o $(BUILD)/obj/tests/unit/kernels/ops_rig_ref.o
 
 $(GOLDEN_REAL): $(BUILD)/obj/tests/golden/test_golden_real.o $(GOLDEN_OBJ) $(BUILD)/libquire.a
 	@mkdir -p $(@D)
@@ -155,3 +163,40 @@ fuzz:  ## run every fuzz target for FUZZ_SECONDS each (needs clang)
 			-rss_limit_mb=1024 -max_len=65536 -artifact_prefix=build/fuzz/crashes/$$name- \
 			build/fuzz/corpus/$$name tests/fuzz/seeds/$$name || failed="$$failed $$name"; \
 	done; test -z "$$failed" || { echo "fuzz: failed:$$failed" >&2; exit 1; }
+
+# --- kernels: how fast they are, as a share of what the machine can do
+
+.PHONY: bench-kernels
+$(BUILD)/bench_kernels: $(patsubst %,$(BUILD)/obj/tests/bench/%.o,bench_kernels peak peak_avx2 peak_avx512) $(BUILD)/libquire.a
+	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+bench-kernels: $(BUILD)/bench_kernels  ## GOP/s of products with weights, by type, shape and batch
+	$(BUILD)/bench_kernels
+
+# --- simde: the kernels of every instruction set on a machine that has none of them. SIMDE is a folder that holds simde/.
+
+SIMDE ?= build/simde
+SIMDE_KERNELS := linear_avx2 linear_avx512 attention_avx2 attention_avx512 isa
+SIMDE_OBJ := $(SIMDE_KERNELS:%=$(BUILD)/simde-obj/kernels/cpu/%.o)
+
+$(BUILD)/simde-obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -O1 -msse2 -DQUIRE_SIMDE -isystem $(SIMDE) -Wno-psabi -MMD -MP -c $< -o $@
+
+define simde_test
+$(BUILD)/tests/kernels/$(1)_simde: $(BUILD)/obj/tests/unit/kernels/$(1).o $(BUILD)/obj/tests/unit/main.o $(2) $(SIMDE_OBJ) \
+		$(BUILD)/libquire.a
+	@mkdir -p $$(@D)
+	$$(CC) $$(CFLAGS) $$(LDFLAGS) $$^ $$(LDLIBS) $$(shell pkg-config --libs check 2>/dev/null) -o $$@
+endef
+OPS_RIG := $(patsubst %,$(BUILD)/obj/tests/unit/kernels/%.o,weights_rig ops_rig ops_rig_ref)
+ATTENTION_RIG := $(patsubst %,$(BUILD)/obj/tests/unit/kernels/%.o,attention_rig attention_rig_ref)
+$(eval $(call simde_test,test_backend_ops,$(OPS_RIG)))
+$(eval $(call simde_test,test_linear,$(OPS_RIG)))
+$(eval $(call simde_test,test_attention,$(ATTENTION_RIG)))
+
+.PHONY: simde
+simde: $(patsubst %,$(BUILD)/tests/kernels/%_simde,test_backend_ops test_linear test_attention)  ## kernel tests under SIMDe
+	set -e; for t in $^; do $$t; done
+
+-include $(shell find $(BUILD)/simde-obj -name '*.d' 2>/dev/null)

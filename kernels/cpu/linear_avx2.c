@@ -24,30 +24,27 @@ LANES_INLINE void lanes_mul_add(lanes *a, const lanes *b, const lanes *c)
 
 enum { TILE = 4, ROWS = 8, PARTS = GROUP / ROWS, STEPS = BLOCK / 4 };
 
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 8")
-
-INLINE __m256i load_bytes(const uint8_t *p)
+SIMD_INLINE __m256i load_bytes(const uint8_t *p)
 {
 	return _mm256_load_si256((const __m256i *)(const void *)p);
 }
 
-INLINE __m256 load_halves(const uint8_t *p)
+SIMD_INLINE __m256 load_halves(const uint8_t *p)
 {
 	return _mm256_cvtph_ps(_mm_load_si128((const __m128i *)(const void *)p));
 }
 
-INLINE __m256 load_u8(const uint8_t *p)
+SIMD_INLINE __m256 load_u8(const uint8_t *p)
 {
 	return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
 }
 
-INLINE __m256 load_s8(const uint8_t *p)
+SIMD_INLINE __m256 load_s8(const uint8_t *p)
 {
 	return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
 }
 
-INLINE __m256i four_inputs(const int8_t *p)
+SIMD_INLINE __m256i four_inputs(const int8_t *p)
 {
 	int32_t v;
 	memcpy(&v, p, sizeof v);
@@ -55,14 +52,14 @@ INLINE __m256i four_inputs(const int8_t *p)
 }
 
 // The codes of a block for eight rows, a vector for each step of four inputs.
-INLINE void load_codes(const struct layout_info *l, const uint8_t *codes, __m256i w[STEPS])
+SIMD_INLINE void load_codes(const struct layout_info *l, const uint8_t *codes, __m256i w[STEPS])
 {
 	const __m256i low = _mm256_set1_epi8(15);
 	if (l->code_bits == 8) {
-		UNROLL for (int g = 0; g < STEPS; g++) w[g] = load_bytes(codes + 4 * GROUP * g);
+		SIMD_UNROLL for (int g = 0; g < STEPS; g++) w[g] = load_bytes(codes + 4 * GROUP * g);
 		return;
 	}
-	UNROLL for (int j = 0; j < STEPS / 2; j++)
+	SIMD_UNROLL for (int j = 0; j < STEPS / 2; j++)
 	{
 		__m256i both = load_bytes(codes + 4 * GROUP * j);
 		w[2 * j] = _mm256_and_si256(both, low);
@@ -71,14 +68,14 @@ INLINE void load_codes(const struct layout_info *l, const uint8_t *codes, __m256
 }
 
 // Σ code · q over steps from … to - 1 for codes small enough to add `safe` products in 16 bits.
-INLINE __m256i dot_small(const __m256i w[STEPS], const int8_t *q, const int from, const int to, const int safe)
+SIMD_INLINE __m256i dot_small(const __m256i w[STEPS], const int8_t *q, const int from, const int to, const int safe)
 {
 	const __m256i ones = _mm256_set1_epi16(1);
 	__m256i sum = _mm256_setzero_si256();
-	UNROLL for (int g = from; g < to; g += safe)
+	SIMD_UNROLL for (int g = from; g < to; g += safe)
 	{
 		__m256i pairs = _mm256_maddubs_epi16(w[g], four_inputs(q + 4 * g));
-		UNROLL for (int i = g + 1; i < g + safe; i++) pairs =
+		SIMD_UNROLL for (int i = g + 1; i < g + safe; i++) pairs =
 			_mm256_add_epi16(pairs, _mm256_maddubs_epi16(w[i], four_inputs(q + 4 * i)));
 		sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, ones));
 	}
@@ -86,14 +83,15 @@ INLINE __m256i dot_small(const __m256i w[STEPS], const int8_t *q, const int from
 }
 
 // Σ (code - 128) · q for n tokens.
-INLINE void dot_signed(const uint8_t *codes, const struct act_block *q, size_t stride, const int n, __m256i s[TILE])
+SIMD_INLINE void dot_signed(const uint8_t *codes, const struct act_block *q, size_t stride, const int n,
+							__m256i s[TILE])
 {
 	const __m256i ones = _mm256_set1_epi16(1), top = _mm256_set1_epi8((char)-128);
-	UNROLL for (int t = 0; t < n; t++) s[t] = _mm256_setzero_si256();
-	UNROLL for (int g = 0; g < STEPS; g++)
+	SIMD_UNROLL for (int t = 0; t < n; t++) s[t] = _mm256_setzero_si256();
+	SIMD_UNROLL for (int g = 0; g < STEPS; g++)
 	{
 		__m256i w = _mm256_xor_si256(load_bytes(codes + 4 * GROUP * g), top), size = _mm256_abs_epi8(w);
-		UNROLL for (int t = 0; t < n; t++)
+		SIMD_UNROLL for (int t = 0; t < n; t++)
 		{
 			__m256i a = _mm256_sign_epi8(four_inputs(q[(size_t)t * stride].q + 4 * g), w);
 			s[t] = _mm256_add_epi32(s[t], _mm256_madd_epi16(_mm256_maddubs_epi16(size, a), ones));
@@ -101,7 +99,7 @@ INLINE void dot_signed(const uint8_t *codes, const struct act_block *q, size_t s
 	}
 }
 
-INLINE __m256i start_of(const struct act_block *q, const int zero, int part)
+SIMD_INLINE __m256i start_of(const struct act_block *q, const int zero, int part)
 {
 	return zero == 8	? _mm256_set1_epi32(q->zero8)
 		   : zero == 16 ? _mm256_set1_epi32(q->zero16)
@@ -109,19 +107,20 @@ INLINE __m256i start_of(const struct act_block *q, const int zero, int part)
 						: _mm256_setzero_si256();
 }
 
-INLINE __m256 add_scaled(__m256i sum, __m256 scale, const struct act_block *q, __m256 acc)
+SIMD_INLINE __m256 add_scaled(__m256i sum, __m256 scale, const struct act_block *q, __m256 acc)
 {
 	return _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(scale, _mm256_set1_ps(q->d)), acc);
 }
 
 // Q6_K: two sums of 16 inputs, each with its own scale.
-INLINE void halves_step(const struct layout_info *l, const uint8_t *header, const uint8_t *after, int part,
-						const __m256i w[STEPS], const struct act_block *q, size_t stride, const int n, __m256 acc[TILE])
+SIMD_INLINE void halves_step(const struct layout_info *l, const uint8_t *header, const uint8_t *after, int part,
+							 const __m256i w[STEPS], const struct act_block *q, size_t stride, const int n,
+							 __m256 acc[TILE])
 {
-	UNROLL for (int i = 0; i < 2; i++)
+	SIMD_UNROLL for (int i = 0; i < 2; i++)
 	{
 		__m256 scale = _mm256_mul_ps(load_s8(after + SUB * i + ROWS * part), load_halves(header + 2 * ROWS * part));
-		UNROLL for (int t = 0; t < n; t++)
+		SIMD_UNROLL for (int t = 0; t < n; t++)
 		{
 			const struct act_block *a = q + (size_t)t * stride;
 			__m256i s = _mm256_add_epi32(start_of(a, l->zero, i), dot_small(w, a->q, 4 * i, 4 * i + 4, 2));
@@ -131,8 +130,8 @@ INLINE void halves_step(const struct layout_info *l, const uint8_t *header, cons
 }
 
 // One block of eight rows (part 0 … 3 of the group) for n tokens.
-INLINE void block_step(const struct layout_info *l, const uint8_t *header, const uint8_t *block, int part,
-					   const struct act_block *q, size_t stride, const int n, __m256 acc[TILE])
+SIMD_INLINE void block_step(const struct layout_info *l, const uint8_t *header, const uint8_t *block, int part,
+							const struct act_block *q, size_t stride, const int n, __m256 acc[TILE])
 {
 	const uint8_t *codes = block + 4 * ROWS * part, *after = block + (l->code_bits == 4 ? NIBBLES : BYTES);
 	__m256i w[STEPS], s[TILE];
@@ -152,7 +151,7 @@ INLINE void block_step(const struct layout_info *l, const uint8_t *header, const
 																 load_halves(header + HALVES + 2 * ROWS * part)));
 	else if (l->has_min)
 		min = load_halves(after + HALVES + 2 * ROWS * part);
-	UNROLL for (int t = 0; t < n; t++)
+	SIMD_UNROLL for (int t = 0; t < n; t++)
 	{
 		const struct act_block *a = q + (size_t)t * stride;
 		if (l->zero != 128)
@@ -163,13 +162,13 @@ INLINE void block_step(const struct layout_info *l, const uint8_t *header, const
 	}
 }
 
-INLINE void multiply_int(const enum cpu_layout layout, const struct cpu_tile *t, const int n)
+SIMD_INLINE void multiply_int(const enum cpu_layout layout, const struct cpu_tile *t, const int n)
 {
 	const struct layout_info *l = &layout_infos[layout];
 	const uint8_t *ahead = t->ahead;
 	for (int part = 0; part < PARTS; part++) {
 		__m256 acc[TILE];
-		UNROLL for (int i = 0; i < n; i++) acc[i] = _mm256_setzero_ps();
+		SIMD_UNROLL for (int i = 0; i < n; i++) acc[i] = _mm256_setzero_ps();
 		const uint8_t *block = t->w, *header = block;
 		for (size_t b = 0; b < t->n; b++, block += l->block) {
 			if (l->header && b % (SUPER / BLOCK) == 0) {
@@ -180,11 +179,11 @@ INLINE void multiply_int(const enum cpu_layout layout, const struct cpu_tile *t,
 				_mm_prefetch((const char *)ahead + ((size_t)i + b * (size_t)t->lines) * 64, _MM_HINT_T0);
 			block_step(l, header, block, part, t->q + b, t->stride, n, acc);
 		}
-		UNROLL for (int i = 0; i < n; i++) _mm256_store_ps(t->c + GROUP * i + ROWS * part, acc[i]);
+		SIMD_UNROLL for (int i = 0; i < n; i++) _mm256_store_ps(t->c + GROUP * i + ROWS * part, acc[i]);
 	}
 }
 
-INLINE __m256 load_weights(const enum cpu_layout layout, const uint8_t *w, int part)
+SIMD_INLINE __m256 load_weights(const enum cpu_layout layout, const uint8_t *w, int part)
 {
 	if (layout == LAYOUT_F32)
 		return _mm256_load_ps((const void *)(w + 4 * ROWS * part));
@@ -195,26 +194,26 @@ INLINE __m256 load_weights(const enum cpu_layout layout, const uint8_t *w, int p
 }
 
 // 16 rows at a time: with four tokens, eight chains of multiply-adds are enough to hide their latency.
-INLINE void multiply_float(const enum cpu_layout layout, const struct cpu_tile *t, const int n)
+SIMD_INLINE void multiply_float(const enum cpu_layout layout, const struct cpu_tile *t, const int n)
 {
 	const size_t size = layout == LAYOUT_F32 ? 4 * GROUP : 2 * GROUP;
 	for (int part = 0; part < PARTS; part += 2) {
 		__m256 acc[TILE][2];
 		const uint8_t *p = t->w, *ahead = t->ahead;
 		float *c = t->c + ROWS * part;
-		UNROLL for (int i = 0; i < n; i++) UNROLL for (int h = 0; h < 2; h++) acc[i][h] =
+		SIMD_UNROLL for (int i = 0; i < n; i++) SIMD_UNROLL for (int h = 0; h < 2; h++) acc[i][h] =
 			_mm256_load_ps(c + GROUP * i + ROWS * h);
 		for (size_t k = 0; k < t->n; k++, p += size) {
 			for (int i = 0; part == 0 && i < t->lines; i++, ahead += 64)
 				_mm_prefetch((const char *)ahead, _MM_HINT_T0);
 			__m256 w[2] = {load_weights(layout, p, part), load_weights(layout, p, part + 1)};
-			UNROLL for (int i = 0; i < n; i++)
+			SIMD_UNROLL for (int i = 0; i < n; i++)
 			{
 				__m256 x = _mm256_set1_ps(t->x[(size_t)i * t->stride + k]);
-				UNROLL for (int h = 0; h < 2; h++) acc[i][h] = _mm256_fmadd_ps(w[h], x, acc[i][h]);
+				SIMD_UNROLL for (int h = 0; h < 2; h++) acc[i][h] = _mm256_fmadd_ps(w[h], x, acc[i][h]);
 			}
 		}
-		UNROLL for (int i = 0; i < n; i++) UNROLL for (int h = 0; h < 2; h++)
+		SIMD_UNROLL for (int i = 0; i < n; i++) SIMD_UNROLL for (int h = 0; h < 2; h++)
 			_mm256_store_ps(c + GROUP * i + ROWS * h, acc[i][h]);
 	}
 }

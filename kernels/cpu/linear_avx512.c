@@ -22,49 +22,46 @@ LANES_INLINE void lanes_mul_add(lanes *a, const lanes *b, const lanes *c)
 
 enum { INT_TILE = 6, FLOAT_TILE = 6, HALF_GROUPS = 2 };
 
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 8")
-
-INLINE __m512i load_bytes(const uint8_t *p)
+SIMD_INLINE __m512i load_bytes(const uint8_t *p)
 {
 	return _mm512_load_si512((const void *)p);
 }
 
-INLINE __m512 load_halves(const uint8_t *p)
+SIMD_INLINE __m512 load_halves(const uint8_t *p)
 {
 	return _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(const void *)p));
 }
 
-INLINE __m512 load_u8(const uint8_t *p)
+SIMD_INLINE __m512 load_u8(const uint8_t *p)
 {
 	return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_load_si128((const __m128i *)(const void *)p)));
 }
 
-INLINE __m512 load_s8(const uint8_t *p)
+SIMD_INLINE __m512 load_s8(const uint8_t *p)
 {
 	return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_load_si128((const __m128i *)(const void *)p)));
 }
 
-INLINE __m512i four_inputs(const int8_t *p)
+SIMD_INLINE __m512i four_inputs(const int8_t *p)
 {
 	int32_t v;
 	memcpy(&v, p, sizeof v);
 	return _mm512_set1_epi32(v);
 }
 
-INLINE int32_t start_of(const struct act_block *q, int zero, int part)
+SIMD_INLINE int32_t start_of(const struct act_block *q, int zero, int part)
 {
 	return zero == 8 ? q->zero8 : zero == 16 ? q->zero16 : zero == 32 ? q->zero32[part] : zero == 128 ? q->zero128 : 0;
 }
 
 // sums[t][h] += the codes of steps from … to - 1 (of four inputs) times the tokens' inputs.
-INLINE void dot_bytes(const uint8_t *codes, const struct act_block *q, size_t stride, const int n, int from, int to,
-					  __m512i s[INT_TILE][HALF_GROUPS])
+SIMD_INLINE void dot_bytes(const uint8_t *codes, const struct act_block *q, size_t stride, const int n, int from,
+						   int to, __m512i s[INT_TILE][HALF_GROUPS])
 {
-	UNROLL for (int g = from; g < to; g++)
+	SIMD_UNROLL for (int g = from; g < to; g++)
 	{
 		__m512i w0 = load_bytes(codes + 128 * g), w1 = load_bytes(codes + 128 * g + 64);
-		UNROLL for (int t = 0; t < n; t++)
+		SIMD_UNROLL for (int t = 0; t < n; t++)
 		{
 			__m512i a = four_inputs(q[(size_t)t * stride].q + 4 * g);
 			s[t][0] = _mm512_dpbusd_epi32(s[t][0], w0, a);
@@ -73,15 +70,15 @@ INLINE void dot_bytes(const uint8_t *codes, const struct act_block *q, size_t st
 	}
 }
 
-INLINE void dot_nibbles(const uint8_t *codes, const struct act_block *q, size_t stride, const int n,
-						__m512i s[INT_TILE][HALF_GROUPS])
+SIMD_INLINE void dot_nibbles(const uint8_t *codes, const struct act_block *q, size_t stride, const int n,
+							 __m512i s[INT_TILE][HALF_GROUPS])
 {
 	const __m512i low = _mm512_set1_epi8(15);
-	UNROLL for (int j = 0; j < 4; j++)
+	SIMD_UNROLL for (int j = 0; j < 4; j++)
 	{
 		__m512i w0 = load_bytes(codes + 128 * j), w1 = load_bytes(codes + 128 * j + 64);
 		__m512i v0 = _mm512_and_si512(w0, low), v1 = _mm512_and_si512(w1, low);
-		UNROLL for (int t = 0; t < n; t++)
+		SIMD_UNROLL for (int t = 0; t < n; t++)
 		{
 			__m512i a = four_inputs(q[(size_t)t * stride].q + 8 * j);
 			s[t][0] = _mm512_dpbusd_epi32(s[t][0], v0, a);
@@ -89,7 +86,7 @@ INLINE void dot_nibbles(const uint8_t *codes, const struct act_block *q, size_t 
 		}
 		v0 = _mm512_and_si512(_mm512_srli_epi16(w0, 4), low);
 		v1 = _mm512_and_si512(_mm512_srli_epi16(w1, 4), low);
-		UNROLL for (int t = 0; t < n; t++)
+		SIMD_UNROLL for (int t = 0; t < n; t++)
 		{
 			__m512i a = four_inputs(q[(size_t)t * stride].q + 8 * j + 4);
 			s[t][0] = _mm512_dpbusd_epi32(s[t][0], v0, a);
@@ -98,36 +95,37 @@ INLINE void dot_nibbles(const uint8_t *codes, const struct act_block *q, size_t 
 	}
 }
 
-INLINE void start(const struct act_block *q, size_t stride, const int n, const int zero, int part,
-				  __m512i s[INT_TILE][HALF_GROUPS])
+SIMD_INLINE void start(const struct act_block *q, size_t stride, const int n, const int zero, int part,
+					   __m512i s[INT_TILE][HALF_GROUPS])
 {
-	UNROLL for (int t = 0; t < n; t++) s[t][0] = s[t][1] =
+	SIMD_UNROLL for (int t = 0; t < n; t++) s[t][0] = s[t][1] =
 		_mm512_set1_epi32(start_of(q + (size_t)t * stride, zero, part));
 }
 
 // acc += sums · (scale · d), for both halves of the group.
-INLINE void scale_sums(const struct act_block *q, size_t stride, const int n, __m512 scale[HALF_GROUPS],
-					   __m512i s[INT_TILE][HALF_GROUPS], __m512 acc[INT_TILE][HALF_GROUPS])
+SIMD_INLINE void scale_sums(const struct act_block *q, size_t stride, const int n, __m512 scale[HALF_GROUPS],
+							__m512i s[INT_TILE][HALF_GROUPS], __m512 acc[INT_TILE][HALF_GROUPS])
 {
-	UNROLL for (int h = 0; h < HALF_GROUPS; h++) UNROLL for (int t = 0; t < n; t++) acc[t][h] = _mm512_fmadd_ps(
-		_mm512_cvtepi32_ps(s[t][h]), _mm512_mul_ps(scale[h], _mm512_set1_ps(q[(size_t)t * stride].d)), acc[t][h]);
+	SIMD_UNROLL for (int h = 0; h < HALF_GROUPS; h++) SIMD_UNROLL for (int t = 0; t < n; t++) acc[t][h] =
+		_mm512_fmadd_ps(_mm512_cvtepi32_ps(s[t][h]), _mm512_mul_ps(scale[h], _mm512_set1_ps(q[(size_t)t * stride].d)),
+						acc[t][h]);
 }
 
-INLINE void add_minima(const struct act_block *q, size_t stride, const int n, __m512 min[HALF_GROUPS],
-					   __m512 acc[INT_TILE][HALF_GROUPS])
+SIMD_INLINE void add_minima(const struct act_block *q, size_t stride, const int n, __m512 min[HALF_GROUPS],
+							__m512 acc[INT_TILE][HALF_GROUPS])
 {
-	UNROLL for (int h = 0; h < HALF_GROUPS; h++) UNROLL for (int t = 0; t < n; t++) acc[t][h] =
+	SIMD_UNROLL for (int h = 0; h < HALF_GROUPS; h++) SIMD_UNROLL for (int t = 0; t < n; t++) acc[t][h] =
 		_mm512_fmadd_ps(min[h], _mm512_set1_ps(q[(size_t)t * stride].d_sum), acc[t][h]);
 }
 
 // Scales and minima of a block's 16 rows from h on. `after` lies behind the codes.
-INLINE __m512 block_scale(const struct layout_info *l, const uint8_t *header, const uint8_t *after, int h)
+SIMD_INLINE __m512 block_scale(const struct layout_info *l, const uint8_t *header, const uint8_t *after, int h)
 {
 	return l->sub_scales ? _mm512_mul_ps(load_u8(after + 16 * h), load_halves(header + 32 * h))
 						 : load_halves(after + 32 * h);
 }
 
-INLINE __m512 block_min(const struct layout_info *l, const uint8_t *header, const uint8_t *after, int h)
+SIMD_INLINE __m512 block_min(const struct layout_info *l, const uint8_t *header, const uint8_t *after, int h)
 {
 	if (!l->sub_scales)
 		return load_halves(after + HALVES + 32 * h);
@@ -136,18 +134,18 @@ INLINE __m512 block_min(const struct layout_info *l, const uint8_t *header, cons
 }
 
 // One block for n tokens.
-INLINE void block_step(const struct layout_info *l, const uint8_t *header, const uint8_t *block,
-					   const struct act_block *q, size_t stride, const int n, __m512 acc[INT_TILE][HALF_GROUPS])
+SIMD_INLINE void block_step(const struct layout_info *l, const uint8_t *header, const uint8_t *block,
+							const struct act_block *q, size_t stride, const int n, __m512 acc[INT_TILE][HALF_GROUPS])
 {
 	const uint8_t *after = block + (l->code_bits == 4 ? NIBBLES : BYTES);
 	__m512i s[INT_TILE][HALF_GROUPS];
 	__m512 scale[HALF_GROUPS], min[HALF_GROUPS];
 	if (l->sub_scales == 2) {
-		UNROLL for (int i = 0; i < 2; i++)
+		SIMD_UNROLL for (int i = 0; i < 2; i++)
 		{
 			start(q, stride, n, l->zero, i, s);
 			dot_bytes(block, q, stride, n, 4 * i, 4 * i + 4, s);
-			UNROLL for (int h = 0; h < HALF_GROUPS; h++) scale[h] =
+			SIMD_UNROLL for (int h = 0; h < HALF_GROUPS; h++) scale[h] =
 				_mm512_mul_ps(load_s8(after + SUB * i + 16 * h), load_halves(header + 32 * h));
 			scale_sums(q, stride, n, scale, s, acc);
 		}
@@ -158,19 +156,19 @@ INLINE void block_step(const struct layout_info *l, const uint8_t *header, const
 		dot_nibbles(block, q, stride, n, s);
 	else
 		dot_bytes(block, q, stride, n, 0, 8, s);
-	UNROLL for (int h = 0; h < HALF_GROUPS; h++) scale[h] = block_scale(l, header, after, h);
+	SIMD_UNROLL for (int h = 0; h < HALF_GROUPS; h++) scale[h] = block_scale(l, header, after, h);
 	scale_sums(q, stride, n, scale, s, acc);
 	if (l->has_min) {
-		UNROLL for (int h = 0; h < HALF_GROUPS; h++) min[h] = block_min(l, header, after, h);
+		SIMD_UNROLL for (int h = 0; h < HALF_GROUPS; h++) min[h] = block_min(l, header, after, h);
 		add_minima(q, stride, n, min, acc);
 	}
 }
 
-INLINE void multiply_int(const enum cpu_layout layout, const struct cpu_tile *t, const int n)
+SIMD_INLINE void multiply_int(const enum cpu_layout layout, const struct cpu_tile *t, const int n)
 {
 	const struct layout_info *l = &layout_infos[layout];
 	__m512 acc[INT_TILE][HALF_GROUPS];
-	UNROLL for (int i = 0; i < n; i++) acc[i][0] = acc[i][1] = _mm512_setzero_ps();
+	SIMD_UNROLL for (int i = 0; i < n; i++) acc[i][0] = acc[i][1] = _mm512_setzero_ps();
 	const uint8_t *block = t->w, *header = block, *ahead = t->ahead;
 	for (size_t b = 0; b < t->n; b++, block += l->block) {
 		if (l->header && b % (SUPER / BLOCK) == 0) {
@@ -181,16 +179,16 @@ INLINE void multiply_int(const enum cpu_layout layout, const struct cpu_tile *t,
 			_mm_prefetch((const char *)ahead, _MM_HINT_T0);
 		block_step(l, header, block, t->q + b, t->stride, n, acc);
 	}
-	UNROLL for (int i = 0; i < n; i++)
+	SIMD_UNROLL for (int i = 0; i < n; i++)
 	{
 		_mm512_store_ps(t->c + GROUP * i, acc[i][0]);
 		_mm512_store_ps(t->c + GROUP * i + 16, acc[i][1]);
 	}
 }
 
-INLINE void load_weights(const enum cpu_layout layout, const uint8_t *w, __m512 v[HALF_GROUPS])
+SIMD_INLINE void load_weights(const enum cpu_layout layout, const uint8_t *w, __m512 v[HALF_GROUPS])
 {
-	UNROLL for (int h = 0; h < HALF_GROUPS; h++)
+	SIMD_UNROLL for (int h = 0; h < HALF_GROUPS; h++)
 	{
 		if (layout == LAYOUT_F32)
 			v[h] = _mm512_load_ps((const void *)(w + 64 * h));
@@ -202,24 +200,24 @@ INLINE void load_weights(const enum cpu_layout layout, const uint8_t *w, __m512 
 	}
 }
 
-INLINE void multiply_float(const enum cpu_layout layout, const struct cpu_tile *t, const int n)
+SIMD_INLINE void multiply_float(const enum cpu_layout layout, const struct cpu_tile *t, const int n)
 {
 	const size_t size = layout == LAYOUT_F32 ? 4 * GROUP : 2 * GROUP;
 	__m512 acc[FLOAT_TILE][HALF_GROUPS], w[HALF_GROUPS];
-	UNROLL for (int i = 0; i < n; i++) UNROLL for (int h = 0; h < HALF_GROUPS; h++) acc[i][h] =
+	SIMD_UNROLL for (int i = 0; i < n; i++) SIMD_UNROLL for (int h = 0; h < HALF_GROUPS; h++) acc[i][h] =
 		_mm512_load_ps(t->c + GROUP * i + 16 * h);
 	const uint8_t *p = t->w, *ahead = t->ahead;
 	for (size_t k = 0; k < t->n; k++, p += size) {
 		for (int i = 0; i < t->lines; i++, ahead += 64)
 			_mm_prefetch((const char *)ahead, _MM_HINT_T0);
 		load_weights(layout, p, w);
-		UNROLL for (int i = 0; i < n; i++)
+		SIMD_UNROLL for (int i = 0; i < n; i++)
 		{
 			__m512 x = _mm512_set1_ps(t->x[(size_t)i * t->stride + k]);
-			UNROLL for (int h = 0; h < HALF_GROUPS; h++) acc[i][h] = _mm512_fmadd_ps(w[h], x, acc[i][h]);
+			SIMD_UNROLL for (int h = 0; h < HALF_GROUPS; h++) acc[i][h] = _mm512_fmadd_ps(w[h], x, acc[i][h]);
 		}
 	}
-	UNROLL for (int i = 0; i < n; i++) UNROLL for (int h = 0; h < HALF_GROUPS; h++)
+	SIMD_UNROLL for (int i = 0; i < n; i++) SIMD_UNROLL for (int h = 0; h < HALF_GROUPS; h++)
 		_mm512_store_ps(t->c + GROUP * i + 16 * h, acc[i][h]);
 }
 

@@ -1,18 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The intrinsics of x86. Built with -DQUIRE_SIMDE (tests only), SIMDe gives the same names on any machine, so that a
-// kernel can be tested where its instruction set is missing.
+// The intrinsics of x86. Built with -DQUIRE_SIMDE (tests only), SIMDe gives the same names on any machine, so that a kernel
+// can be tested where its instruction set is missing.
 #ifndef QUIRE_CPU_SIMD_H
 #define QUIRE_CPU_SIMD_H
 
 #ifdef QUIRE_SIMDE
 #define SIMDE_ENABLE_NATIVE_ALIASES
+#include <math.h>
 #include <simde/x86/avx2.h>
 #include <simde/x86/avx512.h>
 #include <simde/x86/f16c.h>
 #include <simde/x86/fma.h>
+
+// SIMDe's own rounds the product and the sum; the instruction rounds once, and bits are what these tests compare.
+static inline void simd_fma_floats(float *a, const float *b, const float *c, int n)
+{
+	for (int i = 0; i < n; i++)
+		a[i] = fmaf(a[i], b[i], c[i]);
+}
+
+static inline simde__m256 simd_fma256(simde__m256 a, simde__m256 b, simde__m256 c)
+{
+	simd_fma_floats((float *)&a, (const float *)&b, (const float *)&c, 8);
+	return a;
+}
+
+static inline simde__m512 simd_fma512(simde__m512 a, simde__m512 b, simde__m512 c)
+{
+	simd_fma_floats((float *)&a, (const float *)&b, (const float *)&c, 16);
+	return a;
+}
+
+// Missing in SIMDe.
+#define _mm512_cvtepi8_epi32(a) _mm512_cvtepi16_epi32(_mm256_cvtepi8_epi16(a))
+#define _mm512_cvtepu8_epi32(a) _mm512_cvtepi16_epi32(_mm256_cvtepu8_epi16(a))
+
+#undef _mm256_fmadd_ps
+#undef _mm512_fmadd_ps
+#define _mm256_fmadd_ps simd_fma256
+#define _mm512_fmadd_ps simd_fma512
+// Unrolled, calls that are not one instruction would take a compiler minutes.
+#define SIMD_INLINE static inline
+#define SIMD_UNROLL
 #else
 #include <immintrin.h>
+#define SIMD_INLINE static inline __attribute__((always_inline))
+#define SIMD_UNROLL _Pragma("GCC unroll 8")
 #endif
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The thread team: every item exactly once whatever the numbers, taking over from a stuck thread, and rest when there is
-// nothing to do.
-#include "kernels/cpu/team.h"
+// The thread team: every item exactly once whatever the numbers, taking over from a stuck thread, and rest when there
+// is nothing to do.
 #include "engine/base/clock.h"
+#include "kernels/cpu/team.h"
 #include "tests/unit/test.h"
 
 #include <stdatomic.h>

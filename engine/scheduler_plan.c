@@ -14,7 +14,8 @@
 
 // MAX_PASSED: how many sequences may be admitted past one that does not fit, before the blocks that become free are
 // kept for it. LOOK: how many waiting ones a step looks at, beyond the number of seats.
-enum { MAX_PASSED = 16, LOOK = 64 };
+// FIRST_GUESS: tokens a sequence is expected to generate, before any has ended.
+enum { MAX_PASSED = 16, LOOK = 64, FIRST_GUESS = 128 };
 
 static bool is_decoding(const struct sequence *seq)
 {
@@ -56,7 +57,8 @@ static struct sequence *last_paused(const struct scheduler *s)
 // block.
 static int expected_growth(const struct scheduler *s, const struct sequence *seq)
 {
-	int left = (int)s->mean_output - (seq->n_tokens - seq->n_prompt), room = seq->n_max - seq->n_tokens;
+	int mean = s->mean_output > 0 ? (int)s->mean_output : FIRST_GUESS;
+	int left = mean - (seq->n_tokens - seq->n_prompt), room = seq->n_max - seq->n_tokens;
 	left = left < s->opt.block_tokens ? s->opt.block_tokens : left;
 	left = left > room ? room : left;
 	return scheduler__blocks_for(s, seq->n_tokens + left) - scheduler__blocks_for(s, seq->n_tokens);

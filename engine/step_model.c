@@ -4,10 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-// FORGET: the memory is some 100 steps. CLIP: a step that took twice as long as predicted was disturbed (another
-// process, a page fault), or the model is far off; either way it moves the model by no more than this share. CERTAIN
-// bounds the covariance, so that a long run of equal steps does not make the model nervous about everything else.
-static const double FORGET = 0.99, CLIP = 0.5, CERTAIN = 100;
+// FORGET: the memory is some 100 steps. CLIP: a step that took far longer than predicted was disturbed (another
+// process, a page fault), or the model is far off; either way it counts as no further off than this share. STAY: how
+// strongly a weight that the steps say nothing about keeps its value; SWEEPS of coordinate descent, which starts where
+// the last step ended.
+enum { TRUSTED = 8, SWEEPS = 12 };
+static const double FORGET = 0.99, CLIP = 0.5, STAY = 1e-3;
 
 // Typical sizes, so that all terms are about one and their weights are all nanoseconds.
 static const double SCALE[STEP_TERMS] = {1, 64, 16, 16384};
@@ -20,20 +22,6 @@ static void terms(const struct step_work *w, double x[STEP_TERMS])
 	x[3] = (double)w->n_kv / SCALE[3];
 }
 
-static double scale_of(const struct step_model *m)
-{
-	return m->weight[0] + m->weight[1] + m->weight[2] + m->weight[3] + 1;
-}
-
-// "Any weight may be off by as much as all of them together."
-static void reset_covariance(struct step_model *m)
-{
-	double scale = scale_of(m);
-	memset(m->covariance, 0, sizeof m->covariance);
-	for (int i = 0; i < STEP_TERMS; i++)
-		m->covariance[i][i] = scale * scale;
-}
-
 void step_model_init(struct step_model *m, uint64_t target_ns)
 {
 	double target = target_ns ? (double)target_ns : 50e6;
@@ -42,7 +30,6 @@ void step_model_init(struct step_model *m, uint64_t target_ns)
 	m->weight[1] = target;
 	m->weight[2] = target * 0.1;
 	m->weight[3] = target * 0.02;
-	reset_covariance(m);
 }
 
 double step_model_predict(const struct step_model *m, const struct step_work *w)
@@ -54,42 +41,40 @@ double step_model_predict(const struct step_model *m, const struct step_work *w)
 	return fmax(sum, 1);
 }
 
-static void update_covariance(struct step_model *m, const double gain[STEP_TERMS], const double px[STEP_TERMS])
+// The weights ≥ 0 that fit the sums best, and among those that fit alike the ones closest to what they were, relative
+// to their size.
+static void solve(struct step_model *m)
 {
-	double largest = 0, scale = scale_of(m);
+	double was[STEP_TERMS], stay[STEP_TERMS], sum = 1;
+	for (int i = 0; i < STEP_TERMS; i++)
+		sum += m->weight[i];
 	for (int i = 0; i < STEP_TERMS; i++) {
-		for (int j = 0; j < STEP_TERMS; j++)
-			m->covariance[i][j] = (m->covariance[i][j] - gain[i] * px[j]) / FORGET;
-		largest = fmax(largest, m->covariance[i][i] / (scale * scale));
-		if (!(m->covariance[i][i] >= 0) || !isfinite(m->covariance[i][i]))
-			largest = INFINITY;
+		double size = m->weight[i] + 0.01 * sum;
+		was[i] = m->weight[i];
+		stay[i] = STAY / (size * size);
 	}
-	if (largest > CERTAIN)
-		reset_covariance(m);
+	for (int sweep = 0; sweep < SWEEPS; sweep++)
+		for (int i = 0; i < STEP_TERMS; i++) {
+			double rest = m->cross[i] + stay[i] * was[i];
+			for (int j = 0; j < STEP_TERMS; j++)
+				rest -= j == i ? 0 : m->square[i][j] * m->weight[j];
+			m->weight[i] = fmax(rest / (m->square[i][i] + stay[i]), 0);
+		}
 }
 
 void step_model_observe(struct step_model *m, const struct step_work *w, uint64_t duration_ns)
 {
-	double x[STEP_TERMS], px[STEP_TERMS], gain[STEP_TERMS], took = fmax((double)duration_ns, 1);
-	double predicted = step_model_predict(m, w), error = took - predicted;
-	double noise = took * took * 0.01; // ten per cent of the step's own time
-	double sum = noise * FORGET;
-	m->n_observed++;
+	double x[STEP_TERMS], took = fmax((double)duration_ns, 1), predicted = step_model_predict(m, w);
 	// The first steps may be off by any factor: only later ones can be called outliers.
-	if (m->n_observed > 8)
-		error = fmin(fmax(error, -CLIP * predicted), CLIP * predicted);
+	if (++m->n_observed > TRUSTED)
+		took = fmin(fmax(took, (1 - CLIP) * predicted), (1 + CLIP) * predicted);
 	terms(w, x);
 	for (int i = 0; i < STEP_TERMS; i++) {
-		px[i] = 0;
 		for (int j = 0; j < STEP_TERMS; j++)
-			px[i] += m->covariance[i][j] * x[j];
-		sum += px[i] * x[i];
+			m->square[i][j] = FORGET * m->square[i][j] + x[i] * x[j] / (took * took);
+		m->cross[i] = FORGET * m->cross[i] + x[i] / took;
 	}
-	for (int i = 0; i < STEP_TERMS; i++) {
-		gain[i] = px[i] / sum;
-		m->weight[i] = fmax(m->weight[i] + gain[i] * error, 0);
-	}
-	update_covariance(m, gain, px);
+	solve(m);
 }
 
 int64_t step_model_kv(int start, int n)

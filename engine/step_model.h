@@ -2,7 +2,7 @@
 //
 // How long a step will take, learned from the steps so far:
 //   time = fixed + per_token × prompt tokens + per_seq × sequences + per_kv × KV tokens read
-// by recursive least squares with forgetting, relative to the time itself (a microsecond of a short step weighs as much
+// by least squares over the recent steps, relative to the time itself (a microsecond of a short step weighs as much
 // as a millisecond of a long one). Outliers are clipped, coefficients never negative. It decides how much prompt a step
 // may take; it never decides what is computed. Plain data, engine thread only.
 #ifndef QUIRE_ENGINE_STEP_MODEL_H
@@ -19,8 +19,9 @@ struct step_work {
 };
 
 struct step_model {
-	double weight[STEP_TERMS]; // of the scaled terms
-	double covariance[STEP_TERMS][STEP_TERMS];
+	double weight[STEP_TERMS];			   // of the scaled terms, in ns
+	double square[STEP_TERMS][STEP_TERMS]; // sums over the steps seen, older ones less: terms × terms / time²
+	double cross[STEP_TERMS];			   // and terms × time / time²
 	int n_observed;
 };
 

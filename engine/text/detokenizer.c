@@ -161,8 +161,7 @@ int detokenizer_push(struct detokenizer *d, int32_t id, char *out, size_t *n)
 	if (tokenizer_type(d->t, id) == TOKEN_CONTROL) {
 		int index = control_stop(d, id, &which);
 		if (index >= 0) {
-			size_t whole = clean(d, utf8_whole(d->held, d->n));
-			(void)whole;
+			(void)clean(d, utf8_whole(d->held, d->n));
 			size_t end = d->n;
 			if (d->include_stop) {
 				memcpy(d->held + d->n, which->text, which->n);
@@ -173,12 +172,13 @@ int detokenizer_push(struct detokenizer *d, int32_t id, char *out, size_t *n)
 		if (!d->keep_special)
 			return -1;
 	}
-	if (d->strip && len && *piece == ' ') {
-		piece++;
-		len--;
-	}
-	if (len || !d->strip)
+	if (d->strip && len) { // one dummy space at most, in front of the first text there is
 		d->strip = false;
+		if (*piece == ' ') {
+			piece++;
+			len--;
+		}
+	}
 	size_t from = utf8_whole(d->held, d->n);
 	memcpy(d->held + d->n, piece, len);
 	d->n += len;

@@ -48,8 +48,9 @@ int pretokenizer_create(const char *name, size_t n, struct pretokenizer **out, c
 		p->code[p->n] = pcre2_compile((PCRE2_SPTR)known->patterns[p->n], PCRE2_ZERO_TERMINATED,
 		                              PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &code, &at, NULL);
 		if (!p->code[p->n]) {
+			err_set(err, len, ERR_INTERNAL, "pattern %d of the pre-tokenizer %s does not compile at %zu", p->n, known->name, at);
 			pretokenizer_destroy(p);
-			return err_set(err, len, ERR_INTERNAL, "pattern %d of the pre-tokenizer %s does not compile at %zu", p->n, known->name, at);
+			return ERR_INTERNAL;
 		}
 		// Without JIT (a hardened system) matching is slower and right all the same.
 		(void)pcre2_jit_compile(p->code[p->n], PCRE2_JIT_COMPLETE);

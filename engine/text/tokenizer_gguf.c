@@ -344,7 +344,7 @@ int tokenizer_from_gguf(const struct gguf *g, struct tokenizer **out, char *err,
 	mem_grow(&t->trie, &t->cap_trie, 1, sizeof *t->trie);
 	t->trie[t->n_trie++] = (struct trie_node){0, -1, 0, 0};
 	for (size_t i = 0; i < t->n_vocab; i++)
-		if (t->type[i] == TOKEN_CONTROL || t->type[i] == TOKEN_USER_DEFINED)
+		if (t->type[i] == TOKEN_CONTROL || t->type[i] == TOKEN_USER_DEFINED || t->type[i] == TOKEN_UNKNOWN)
 			trie_add(t, t->pool + t->spelling[i].at, t->spelling[i].n, (int32_t)i);
 	*out = t;
 	return 0;

@@ -200,3 +200,13 @@ simde: $(patsubst %,$(BUILD)/tests/kernels/%_simde,test_backend_ops test_linear 
 	set -e; for t in $^; do $$t; done
 
 -include $(shell find $(BUILD)/simde-obj -name '*.d' 2>/dev/null)
+
+# --- sim: the scheduler under a virtual clock. SIM_ARGS="--requests 1000000 --workload chat" for a long run.
+
+SIM_ARGS ?=
+$(BUILD)/sim: $(patsubst %,$(BUILD)/obj/tests/sim/%.o,sim workload) $(BUILD)/libquire.a
+	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+.PHONY: sim
+sim: $(BUILD)/sim  ## simulate 20,000 requests of each workload; SIM_ARGS for more
+	$(BUILD)/sim $(SIM_ARGS)

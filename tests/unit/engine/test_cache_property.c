@@ -9,7 +9,14 @@
 
 #include <stdio.h>
 
-enum { MAX_LIVE = 96, MAX_LEN = 160, DEFAULT_OPS = 200000, WORLD_OPS = 2500 };
+enum { MAX_LIVE = 96, MAX_LEN = 160, WORLD_OPS = 2500 };
+
+// Sanitizers make an operation some ten times as slow.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { DEFAULT_OPS = 40000 };
+#else
+enum { DEFAULT_OPS = 200000 };
+#endif
 
 struct world {
 	struct scheduler *s;

@@ -25,13 +25,14 @@ int api_check_model(const struct api_context *ctx, const json_t *body, struct ap
 		return api_error_set(err, 400, "model", "'model' must be a string; \"%s\" works", ctx->served_names[0]);
 	if (is_served(ctx, json_string_value(v)))
 		return 0;
-	api_error_set(err, 404, "model", "the model of this request does not exist here; \"%s\" does", ctx->served_names[0]);
+	api_error_set(err, 404, "model", "the model of this request does not exist here; \"%s\" does",
+				  ctx->served_names[0]);
 	err->code = "model_not_found";
 	return ERR_INVALID;
 }
 
 int api_check_length(const struct api_context *ctx, size_t n_prompt, int max_tokens, const char *param,
-                     struct api_error *err)
+					 struct api_error *err)
 {
 	size_t limit = (size_t)ctx->info->max_model_len;
 	if (!n_prompt)
@@ -39,8 +40,8 @@ int api_check_length(const struct api_context *ctx, size_t n_prompt, int max_tok
 	if (n_prompt + (max_tokens > 0) <= limit)
 		return 0;
 	api_error_set(err, 400, param,
-	              "the prompt has %zu tokens; the model's context is %zu tokens, prompt and answer together", n_prompt,
-	              limit);
+				  "the prompt has %zu tokens; the model's context is %zu tokens, prompt and answer together", n_prompt,
+				  limit);
 	err->code = "context_length_exceeded";
 	return ERR_INVALID;
 }

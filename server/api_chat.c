@@ -14,8 +14,8 @@ void api_prepare_chat(const struct api_context *ctx, const json_t *body, struct 
 	job_set_prompts(j, 1);
 	struct token_vec *tokens = &j->prompts[0].tokens;
 	if (api_check_model(ctx, body, &out->error) || params_read(&rules, body, &j->arena, &j->params, &out->error) ||
-	    chat_tokenize(ctx, body, flags, j->params.add_special, tokens, &out->error) ||
-	    api_check_length(ctx, tokens->n, j->params.sampling.max_tokens, "messages", &out->error)) {
+		chat_tokenize(ctx, body, flags, j->params.add_special, tokens, &out->error) ||
+		api_check_length(ctx, tokens->n, j->params.sampling.max_tokens, "messages", &out->error)) {
 		job_destroy(j);
 		return;
 	}

@@ -55,7 +55,8 @@ static int one_prompt(struct job *j, int i, const json_t *v, struct api_error *e
 	else if (json_is_array(v))
 		rc = id_prompt(j, p, v, err);
 	else
-		rc = api_error_set(err, 400, "prompt", "'prompt' must be a string, an array of token ids, or an array of either");
+		rc = api_error_set(err, 400, "prompt",
+						   "'prompt' must be a string, an array of token ids, or an array of either");
 	return rc ? rc : api_check_length(j->ctx, p->tokens.n, j->params.sampling.max_tokens, "prompt", err);
 }
 
@@ -70,7 +71,7 @@ static int read_prompts(struct job *j, const json_t *v, struct api_error *err)
 		return api_error_set(err, 400, "prompt", "'prompt' must not be an empty array");
 	if (n > (size_t)most)
 		return api_error_set(err, 400, "prompt", "'prompt' has %zu prompts; at most %d work with 'n' %d", n, most,
-		                     j->params.n);
+							 j->params.n);
 	job_set_prompts(j, (int)n);
 	for (size_t i = 0; i < n; i++)
 		if (one_prompt(j, (int)i, many ? json_array_get(v, i) : v, err))
@@ -83,7 +84,7 @@ void api_prepare_completion(const struct api_context *ctx, const json_t *body, s
 	struct job *j = job_create(ctx, DIALECT_COMPLETION);
 	struct params_rules rules = {PARAMS_COMPLETION, ctx->info->n_vocab, ctx->limits};
 	if (api_check_model(ctx, body, &out->error) || params_read(&rules, body, &j->arena, &j->params, &out->error) ||
-	    read_prompts(j, json_object_get(body, "prompt"), &out->error)) {
+		read_prompts(j, json_object_get(body, "prompt"), &out->error)) {
 		job_destroy(j);
 		return;
 	}

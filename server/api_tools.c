@@ -20,16 +20,16 @@ static int read_tokenize(const json_t *body, struct tokenize_request *r, struct 
 	bool plain = json_object_get(body, "prompt") != NULL;
 	*r = (struct tokenize_request){.add_special = plain, .parse_special = true};
 	if (params_read_bool(body, "add_special_tokens", &r->add_special, err) ||
-	    params_read_bool(body, "add_special", &r->add_special, err) ||
-	    params_read_bool(body, "parse_special", &r->parse_special, err) ||
-	    params_read_bool(body, "return_token_strs", &r->with_strings, err) ||
-	    params_read_bool(body, "with_pieces", &r->with_pieces, err))
+		params_read_bool(body, "add_special", &r->add_special, err) ||
+		params_read_bool(body, "parse_special", &r->parse_special, err) ||
+		params_read_bool(body, "return_token_strs", &r->with_strings, err) ||
+		params_read_bool(body, "with_pieces", &r->with_pieces, err))
 		return ERR_INVALID;
 	return 0;
 }
 
 static int tokenize(const struct api_context *ctx, const json_t *body, const struct tokenize_request *r,
-                    struct token_vec *out, struct api_error *err)
+					struct token_vec *out, struct api_error *err)
 {
 	const json_t *text = json_object_get(body, "prompt");
 	if (!text)
@@ -52,7 +52,7 @@ static void write_piece(struct json_out *o, const struct tokenizer *t, int32_t i
 }
 
 static void write_tokens(const struct api_context *ctx, const struct tokenize_request *r, const struct token_vec *v,
-                         struct buf *out)
+						 struct buf *out)
 {
 	struct json_out o;
 	json_out_init(&o, out);
@@ -88,7 +88,7 @@ void api_prepare_tokenize(const struct api_context *ctx, const json_t *body, str
 	struct tokenize_request r;
 	struct token_vec tokens = {0};
 	if (!api_check_model(ctx, body, &out->error) && !read_tokenize(body, &r, &out->error) &&
-	    !tokenize(ctx, body, &r, &tokens, &out->error))
+		!tokenize(ctx, body, &r, &tokens, &out->error))
 		write_tokens(ctx, &r, &tokens, &out->body);
 	token_vec_deinit(&tokens);
 }
@@ -97,7 +97,7 @@ void api_prepare_detokenize(const struct api_context *ctx, const json_t *body, s
 {
 	struct token_vec tokens = {0};
 	if (!api_check_model(ctx, body, &out->error) &&
-	    !token_ids_read(json_object_get(body, "tokens"), "tokens", ctx->info->n_vocab, &tokens, &out->error)) {
+		!token_ids_read(json_object_get(body, "tokens"), "tokens", ctx->info->n_vocab, &tokens, &out->error)) {
 		struct buf text = {0};
 		struct json_out o;
 		tokenizer_decode(ctx->tokenizer, tokens.ids, tokens.n, false, &text);
@@ -116,7 +116,7 @@ void api_prepare_template(const struct api_context *ctx, const json_t *body, str
 	struct jinja_output text;
 	jinja_output_init(&text);
 	if (!api_check_model(ctx, body, &out->error) &&
-	    !chat_render(ctx, body, CHAT_TEMPLATE_ALLOWED | CHAT_WITH_TOOLS, &text, &out->error)) {
+		!chat_render(ctx, body, CHAT_TEMPLATE_ALLOWED | CHAT_WITH_TOOLS, &text, &out->error)) {
 		struct json_out o;
 		json_out_init(&o, &out->body);
 		json_out_begin(&o, '{');

@@ -42,7 +42,7 @@ void bridge_destroy(struct bridge *b)
 {
 	if (!b)
 		return;
-	CHECK(!b->attached);
+	CHECK(!b->attached, "bridge_detach comes first");
 	pthread_mutex_destroy(&b->lock);
 	free(b->slots);
 	free(b);
@@ -74,7 +74,7 @@ static uint64_t id_of(const struct bridge *b, const struct slot *s)
 static struct slot *slot_take(struct bridge *b)
 {
 	if (!b->free_list) {
-		CHECK(b->n_slots < UINT32_MAX - 1);
+		CHECK(b->n_slots < UINT32_MAX - 1, "%zu", b->n_slots);
 		mem_grow(&b->slots, &b->cap_slots, b->n_slots + 1, sizeof *b->slots);
 		b->slots[b->n_slots++] = (struct slot){0};
 		b->free_list = (uint32_t)b->n_slots;
@@ -117,7 +117,7 @@ static void on_async(uv_async_t *handle)
 }
 
 int bridge_attach(struct bridge *b, struct uv_loop_s *loop, struct engine *e, struct metrics *m,
-                  const struct bridge_owner *owner)
+				  const struct bridge_owner *owner)
 {
 	if (uv_async_init(loop, &b->async, on_async))
 		return ERR_IO;
@@ -149,7 +149,8 @@ void bridge_detach(struct bridge *b)
 	}
 }
 
-int bridge_submit(struct bridge *b, struct submission *sub, uint64_t arrival_ns, void *owner, int tag, char *err, size_t len)
+int bridge_submit(struct bridge *b, struct submission *sub, uint64_t arrival_ns, void *owner, int tag, char *err,
+				  size_t len)
 {
 	struct slot *s = slot_take(b);
 	sub->id = id_of(b, s);

@@ -10,15 +10,16 @@
 
 // The template that serves this request: the model's, or the one it brings. *own is to be destroyed if not NULL.
 static const struct chat_template *pick_template(const struct api_context *ctx, const json_t *body, unsigned flags,
-                                                 struct chat_template **own, struct api_error *err)
+												 struct chat_template **own, struct api_error *err)
 {
 	const json_t *source = json_object_get(body, "chat_template");
 	if (source && !json_is_null(source)) {
 		char why[300];
 		const char *note;
 		if (!(flags & CHAT_TEMPLATE_ALLOWED)) {
-			api_error_set(err, 400, "chat_template",
-			              "'chat_template' is accepted only from trusted clients: start with --trust-request-chat-template");
+			api_error_set(
+				err, 400, "chat_template",
+				"'chat_template' is accepted only from trusted clients: start with --trust-request-chat-template");
 			return NULL;
 		}
 		if (!json_is_string(source)) {
@@ -26,7 +27,7 @@ static const struct chat_template *pick_template(const struct api_context *ctx, 
 			return NULL;
 		}
 		if (chat_template_create(json_string_value(source), json_string_length(source), ctx->tokenizer, own, &note, why,
-		                         sizeof why)) {
+								 sizeof why)) {
 			api_error_set(err, 400, "chat_template", "'chat_template' cannot be compiled: %s", why);
 			return NULL;
 		}
@@ -37,7 +38,8 @@ static const struct chat_template *pick_template(const struct api_context *ctx, 
 	return ctx->chat_template;
 }
 
-// The extra variables: chat_template_kwargs, and reasoning_effort where the template asks for it. New reference or NULL.
+// The extra variables: chat_template_kwargs, and reasoning_effort where the template asks for it. New reference or
+// NULL.
 static int template_kwargs(const json_t *body, const struct chat_template *t, json_t **out, struct api_error *err)
 {
 	const json_t *given = json_object_get(body, "chat_template_kwargs");
@@ -45,10 +47,11 @@ static int template_kwargs(const json_t *body, const struct chat_template *t, js
 	if (given && !json_is_null(given) && !json_is_object(given))
 		return api_error_set(err, 400, "chat_template_kwargs", "'chat_template_kwargs' must be an object");
 	if (json_object_get(given, "chat_template"))
-		return api_error_set(err, 400, "chat_template_kwargs", "'chat_template_kwargs' must not hold a 'chat_template'");
+		return api_error_set(err, 400, "chat_template_kwargs",
+							 "'chat_template_kwargs' must not hold a 'chat_template'");
 	*out = json_is_object(given) ? json_copy((json_t *)given) : json_object();
 	if (json_is_string(effort) && !json_object_get(*out, "reasoning_effort") &&
-	    chat_template_uses(t, "reasoning_effort"))
+		chat_template_uses(t, "reasoning_effort"))
 		json_object_set(*out, "reasoning_effort", (json_t *)effort);
 	return 0;
 }
@@ -75,18 +78,19 @@ static int read_request(const json_t *body, unsigned flags, struct chat_request 
 		return ERR_INVALID;
 	if (r->continue_final_message && r->add_generation_prompt)
 		return api_error_set(err, 400, "continue_final_message",
-		                     "'continue_final_message' and 'add_generation_prompt' cannot both be true");
+							 "'continue_final_message' and 'add_generation_prompt' cannot both be true");
 	if (read_array(body, "documents", &r->documents, err))
 		return ERR_INVALID;
 	return flags & CHAT_WITH_TOOLS ? read_array(body, "tools", &r->tools, err) : 0;
 }
 
 static int render_with(const struct api_context *ctx, const json_t *body, const struct chat_template *t,
-                       struct chat_request *r, struct jinja_output *out, struct api_error *err)
+					   struct chat_request *r, struct jinja_output *out, struct api_error *err)
 {
 	char why[400];
 	json_t *kwargs = NULL;
-	json_t *messages = chat_messages(json_object_get(body, "messages"), ctx->limits, chat_template_uses(t, "developer"), err);
+	json_t *messages =
+		chat_messages(json_object_get(body, "messages"), ctx->limits, chat_template_uses(t, "developer"), err);
 	if (!messages)
 		return ERR_INVALID;
 	int rc = template_kwargs(body, t, &kwargs, err);
@@ -94,7 +98,7 @@ static int render_with(const struct api_context *ctx, const json_t *body, const 
 	const char *last_role = json_string_value(json_object_get(last, "role"));
 	if (!rc && r->continue_final_message && strcmp(last_role, "assistant") != 0)
 		rc = api_error_set(err, 400, "continue_final_message",
-		                   "'continue_final_message' needs a last message of the assistant");
+						   "'continue_final_message' needs a last message of the assistant");
 	if (!rc) {
 		r->messages = messages;
 		r->kwargs = kwargs;
@@ -108,7 +112,7 @@ static int render_with(const struct api_context *ctx, const json_t *body, const 
 }
 
 int chat_render(const struct api_context *ctx, const json_t *body, unsigned flags, struct jinja_output *out,
-                struct api_error *err)
+				struct api_error *err)
 {
 	struct chat_template *own = NULL;
 	struct chat_request r;
@@ -123,14 +127,15 @@ int chat_render(const struct api_context *ctx, const json_t *body, unsigned flag
 }
 
 int chat_tokenize(const struct api_context *ctx, const json_t *body, unsigned flags, bool add_special,
-                  struct token_vec *out, struct api_error *err)
+				  struct token_vec *out, struct api_error *err)
 {
 	struct jinja_output text;
 	jinja_output_init(&text);
 	int rc = chat_render(ctx, body, flags, &text, err);
 	if (!rc) {
 		unsigned how = TOKENIZE_PARSE_SPECIAL | (add_special ? TOKENIZE_ADD_SPECIAL : 0);
-		rc = tokenizer_encode(ctx->tokenizer, text.text.data, text.text.len, (const uint8_t *)text.taint.data, how, out);
+		rc =
+			tokenizer_encode(ctx->tokenizer, text.text.data, text.text.len, (const uint8_t *)text.taint.data, how, out);
 		if (rc)
 			rc = api_error_set(err, 400, "messages", "the prompt is too long to be tokenized");
 	}

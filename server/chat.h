@@ -9,21 +9,21 @@
 #include "engine/text/tokenizer.h"
 #include "server/api.h"
 
-enum { // flags
+enum {						   // flags
 	CHAT_TEMPLATE_ALLOWED = 1, // the request may bring its own chat_template
-	CHAT_WITH_TOOLS = 2,       // render the member tools
+	CHAT_WITH_TOOLS = 2,	   // render the member tools
 };
 
-// A new array fit for the template, or NULL with err filled. developer_known: the template knows the role "developer", else it
-// becomes "system".
+// A new array fit for the template, or NULL with err filled. developer_known: the template knows the role "developer",
+// else it becomes "system".
 json_t *chat_messages(const json_t *messages, const struct limits *l, bool developer_known, struct api_error *err);
 
 // Renders body's messages and template fields into out (initialised by the caller).
 int chat_render(const struct api_context *ctx, const json_t *body, unsigned flags, struct jinja_output *out,
-                struct api_error *err);
+				struct api_error *err);
 
 // The same, as token ids.
 int chat_tokenize(const struct api_context *ctx, const json_t *body, unsigned flags, bool add_special,
-                  struct token_vec *out, struct api_error *err);
+				  struct token_vec *out, struct api_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The messages of a chat request, checked and brought into the one form that templates understand: known roles, content a
-// string or a list of text parts, arguments of calls as objects.
+// The messages of a chat request, checked and brought into the one form that templates understand: known roles, content
+// a string or a list of text parts, arguments of calls as objects.
 #include "server/chat.h"
 
 #include "engine/base/err.h"
@@ -18,8 +18,8 @@ struct place { // where in the request we are, for messages to people
 static const struct role {
 	const char *name, *as;
 } ROLES[] = {
-    {"system", "system"}, {"developer", "developer"}, {"user", "user"},
-    {"assistant", "assistant"}, {"tool", "tool"}, {"function", "tool"},
+	{"system", "system"},		{"developer", "developer"}, {"user", "user"},
+	{"assistant", "assistant"}, {"tool", "tool"},			{"function", "tool"},
 };
 
 static const char *known_role(const char *name)
@@ -44,13 +44,13 @@ static json_t *text_part(const json_t *part, struct place *at)
 	static const char *const KNOWN[] = {"image_url", "input_audio", "file", "video_url", "audio_url"};
 	for (size_t i = 0; type && i < sizeof KNOWN / sizeof KNOWN[0]; i++) {
 		if (strcmp(type, KNOWN[i]) == 0) {
-			api_error_set(at->err, 400, at->name, "%s has a part of type \"%s\": this model takes only \"text\"", at->name,
-			              KNOWN[i]);
+			api_error_set(at->err, 400, at->name, "%s has a part of type \"%s\": this model takes only \"text\"",
+						  at->name, KNOWN[i]);
 			return NULL;
 		}
 	}
-	api_error_set(at->err, 400, at->name, "every part of %s must be an object with \"type\": \"text\" and a string 'text'",
-	              at->name);
+	api_error_set(at->err, 400, at->name,
+				  "every part of %s must be an object with \"type\": \"text\" and a string 'text'", at->name);
 	return NULL;
 }
 
@@ -90,8 +90,8 @@ static json_t *parse_arguments(const json_t *arguments, const struct limits *l)
 	struct api_error ignored = {0};
 	if (!json_is_string(arguments))
 		return NULL;
-	json_t *v = json_in_parse(json_string_value(arguments), json_string_length(arguments), l->json_depth, l->json_values,
-	                          &ignored);
+	json_t *v = json_in_parse(json_string_value(arguments), json_string_length(arguments), l->json_depth,
+							  l->json_values, &ignored);
 	if (json_is_object(v))
 		return v;
 	json_decref(v);
@@ -105,8 +105,8 @@ static json_t *tool_calls(const json_t *calls, const struct limits *l, struct pl
 	for (size_t i = 0; i < json_array_size(calls); i++) {
 		json_t *call = json_array_get(calls, i), *function = json_object_get(call, "function");
 		if (!json_is_string(json_object_get(function, "name"))) {
-			api_error_set(at->err, 400, at->name, "every call of %s must be an object with a 'function' that has a 'name'",
-			              at->name);
+			api_error_set(at->err, 400, at->name,
+						  "every call of %s must be an object with a 'function' that has a 'name'", at->name);
 			json_decref(out);
 			return NULL;
 		}
@@ -121,14 +121,14 @@ static json_t *tool_calls(const json_t *calls, const struct limits *l, struct pl
 }
 
 static json_t *normalise(const json_t *message, size_t i, const struct limits *l, bool developer_known,
-                         struct api_error *err)
+						 struct api_error *err)
 {
 	struct place at = {.err = err};
 	const char *role = known_role(json_string_value(json_object_get(message, "role")));
 	snprintf(at.name, sizeof at.name, "messages[%zu].role", i);
 	if (!role) {
 		api_error_set(err, 400, at.name, "%s must be \"system\", \"developer\", \"user\", \"assistant\" or \"tool\"",
-		              at.name);
+					  at.name);
 		return NULL;
 	}
 	if (!developer_known && strcmp(role, "developer") == 0)

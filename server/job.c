@@ -5,7 +5,9 @@
 
 #include <stdlib.h>
 
-enum { PARAMS_BYTES = 8 << 20 }; // what the copied parameters of one request may take: a bias for every token of a vocabulary
+enum {
+	PARAMS_BYTES = 8 << 20
+}; // what the copied parameters of one request may take: a bias for every token of a vocabulary
 
 struct job *job_create(const struct api_context *ctx, enum dialect dialect)
 {

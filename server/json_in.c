@@ -58,7 +58,7 @@ json_t *json_in_parse(const char *data, size_t n, int max_depth, size_t max_valu
 		return NULL;
 	json_t *root = json_loadb(data, n, 0, &why);
 	if (!root)
-		api_error_set(err, 400, NULL, "the body is not valid JSON: %s at line %d, column %d", reason(json_error_code(&why)),
-		              why.line, why.column);
+		api_error_set(err, 400, NULL, "the body is not valid JSON: %s at line %d, column %d",
+					  reason(json_error_code(&why)), why.line, why.column);
 	return root;
 }

@@ -18,8 +18,8 @@ struct json_out {
 };
 
 void json_out_init(struct json_out *o, struct buf *buf);
-void json_out_begin(struct json_out *o, char bracket); // '{' or '['
-void json_out_end(struct json_out *o, char bracket);   // '}' or ']'
+void json_out_begin(struct json_out *o, char bracket);	// '{' or '['
+void json_out_end(struct json_out *o, char bracket);	// '}' or ']'
 void json_out_key(struct json_out *o, const char *key); // a plain key that needs no escapes
 
 void json_out_string(struct json_out *o, const char *s, size_t n);

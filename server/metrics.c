@@ -10,11 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double TTFT_BOUNDS[] = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75,
-                                     1,    2.5,  5,   7.5, 10,  20,  40,  80, 160, 640, 2560};
+static const double TTFT_BOUNDS[] = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,	.75,
+									 1,	   2.5,	 5,	  7.5, 10,	20,	 40,  80, 160, 640, 2560};
 static const double ITL_BOUNDS[] = {.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80};
-static const double LATENCY_BOUNDS[] = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
-                                        30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
+static const double LATENCY_BOUNDS[] = {.3, .5, .8, 1,	1.5, 2,	  2.5, 5,	10,	  15,  20,
+										30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
 static const double N_BOUNDS[] = {1, 2, 5, 10, 20};
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
@@ -49,7 +49,7 @@ void metrics_init(struct metrics *m, int max_model_len, int64_t started_at)
 	for (int i = 0; i < COUNT(latencies); i++)
 		histogram_init(latencies[i], LATENCY_BOUNDS, COUNT(LATENCY_BOUNDS));
 	struct histogram *lengths[] = {&m->prompt_len, &m->generated_len, &m->longest_len, &m->computed_len,
-	                               &m->params_max_tokens};
+								   &m->params_max_tokens};
 	for (int i = 0; i < COUNT(lengths); i++)
 		histogram_init(lengths[i], m->token_bounds, n);
 	histogram_init(&m->params_n, N_BOUNDS, COUNT(N_BOUNDS));
@@ -114,7 +114,7 @@ static enum finish_class class_of(enum finish_reason reason)
 
 // Times and lengths of a request that ran to its end: what an aborted one took says nothing about the server's speed.
 static void observe_finished(struct metrics *m, const struct request_meter *r, const struct engine_event *ev,
-                             uint64_t now_ns)
+							 uint64_t now_ns)
 {
 	histogram_add(&m->e2e, seconds(now_ns - r->arrival_ns));
 	histogram_add(&m->queue, seconds(ev->queue_ns));
@@ -199,7 +199,7 @@ static void write_value(struct writer *w, const char *name, const char *type, co
 }
 
 static void write_histogram(struct writer *w, const char *name, const char *help, const double *bounds, int n,
-                            const uint64_t *counts, double sum)
+							const uint64_t *counts, double sum)
 {
 	uint64_t total = 0;
 	write_type(w, name, "histogram", help);
@@ -214,17 +214,16 @@ static void write_histogram(struct writer *w, const char *name, const char *help
 }
 
 static void write_gauges(struct writer *w, const struct metrics *m, const struct engine_info *info,
-                         const struct engine_stats *stats)
+						 const struct engine_stats *stats)
 {
 	int total = stats->sched.blocks_total ? stats->sched.blocks_total : 1;
 	write_value(w, "vllm:num_requests_running", "gauge", "Requests being computed.", (double)m->running);
 	write_value(w, "vllm:num_requests_waiting", "gauge", "Requests in the queue.", (double)m->waiting);
 	write_value(w, "vllm:kv_cache_usage_perc", "gauge", "Share of KV blocks that running requests hold; 1 is all.",
-	            (double)stats->sched.blocks_used / total);
+				(double)stats->sched.blocks_used / total);
 	write_type(w, "vllm:cache_config_info", "gauge", "How the KV cache is laid out.");
-	buf_printf(w->out,
-	           "vllm:cache_config_info{%s,block_size=\"%d\",num_gpu_blocks=\"%d\",cache_dtype=\"%s\"} 1\n", w->labels,
-	           info->block_tokens, info->n_blocks, info->kv_dtype);
+	buf_printf(w->out, "vllm:cache_config_info{%s,block_size=\"%d\",num_gpu_blocks=\"%d\",cache_dtype=\"%s\"} 1\n",
+			   w->labels, info->block_tokens, info->n_blocks, info->kv_dtype);
 }
 
 static void write_counters(struct writer *w, const struct metrics *m, const struct engine_stats *stats)
@@ -232,31 +231,33 @@ static void write_counters(struct writer *w, const struct metrics *m, const stru
 	static const char *const WORDS[] = {"stop", "length", "abort", "error"};
 	const char *counter = "counter";
 	write_value(w, "vllm:prompt_tokens_total", counter, "Prompt tokens, once per request, cached ones included.",
-	            (double)m->prompt_tokens);
+				(double)m->prompt_tokens);
 	write_value(w, "vllm:generation_tokens_total", counter, "Generated tokens.", (double)m->generated_tokens);
 	write_value(w, "vllm:prefix_cache_queries_total", counter, "Prompt tokens looked up in the cache.",
-	            (double)m->prompt_tokens);
-	write_value(w, "vllm:prefix_cache_hits_total", counter, "Prompt tokens found in the cache.", (double)m->cached_tokens);
+				(double)m->prompt_tokens);
+	write_value(w, "vllm:prefix_cache_hits_total", counter, "Prompt tokens found in the cache.",
+				(double)m->cached_tokens);
 	write_value(w, "vllm:prompt_tokens_cached_total", counter, "Prompt tokens found in the cache.",
-	            (double)m->cached_tokens);
-	write_type(w, "vllm:prompt_tokens_by_source_total", counter, "Prompt tokens by where their keys and values came from.");
+				(double)m->cached_tokens);
+	write_type(w, "vllm:prompt_tokens_by_source_total", counter,
+			   "Prompt tokens by where their keys and values came from.");
 	buf_printf(w->out, "vllm:prompt_tokens_by_source_total{%s,source=\"local_compute\"} %llu\n", w->labels,
-	           (unsigned long long)(m->prompt_tokens - m->cached_tokens));
+			   (unsigned long long)(m->prompt_tokens - m->cached_tokens));
 	buf_printf(w->out, "vllm:prompt_tokens_by_source_total{%s,source=\"local_cache_hit\"} %llu\n", w->labels,
-	           (unsigned long long)m->cached_tokens);
+			   (unsigned long long)m->cached_tokens);
 	write_value(w, "vllm:prompt_tokens_recomputed_total", counter, "Prompt tokens computed again after a preemption.",
-	            (double)stats->sched.prompt_tokens_recomputed);
+				(double)stats->sched.prompt_tokens_recomputed);
 	write_value(w, "vllm:num_preemptions_total", counter, "Times a request lost its blocks.",
-	            (double)stats->sched.preemptions);
+				(double)stats->sched.preemptions);
 	write_type(w, "vllm:request_success_total", counter, "Finished requests.");
 	for (int i = 0; i < FINISH_CLASSES; i++)
 		buf_printf(w->out, "vllm:request_success_total{%s,finished_reason=\"%s\"} %llu\n", w->labels, WORDS[i],
-		           (unsigned long long)m->finished[i]);
+				   (unsigned long long)m->finished[i]);
 	write_value(w, "quire:requests_started_total", counter, "Requests that the engine accepted.", (double)m->started);
 	write_value(w, "quire:requests_rejected_total", counter, "Requests refused because the queue was full.",
-	            (double)m->rejected);
+				(double)m->rejected);
 	write_value(w, "quire:kv_evictions_total", counter, "Cached blocks given up for others.",
-	            (double)stats->sched.evictions);
+				(double)stats->sched.evictions);
 	write_value(w, "quire:busy_seconds_total", counter, "Time spent in engine steps.", (double)stats->busy_ns * 1e-9);
 }
 
@@ -266,26 +267,26 @@ static void write_histograms(struct writer *w, const struct metrics *m, const st
 		const char *name, *help;
 		const struct histogram *h;
 	} LIST[] = {
-	    {"vllm:time_to_first_token_seconds", "From the whole request to its first token.", &m->ttft},
-	    {"vllm:inter_token_latency_seconds", "Between two tokens of a choice.", &m->itl},
-	    {"vllm:request_time_per_output_token_seconds", "Mean time per token after the first.", &m->tpot},
-	    {"vllm:e2e_request_latency_seconds", "From the whole request to its last token.", &m->e2e},
-	    {"vllm:request_queue_time_seconds", "Waiting for admission.", &m->queue},
-	    {"vllm:request_inference_time_seconds", "Prefill and decode.", &m->inference},
-	    {"vllm:request_prefill_time_seconds", "From admission to the first token.", &m->prefill},
-	    {"vllm:request_decode_time_seconds", "From the first token to the last.", &m->decode},
-	    {"vllm:request_prefill_kv_computed_tokens", "Prompt tokens not found in the cache.", &m->computed_len},
-	    {"vllm:request_prompt_tokens", "Prompt tokens of a request.", &m->prompt_len},
-	    {"vllm:request_generation_tokens", "Generated tokens of a request.", &m->generated_len},
-	    {"vllm:request_max_num_generation_tokens", "Tokens of a request's longest choice.", &m->longest_len},
-	    {"vllm:request_params_n", "Choices asked for.", &m->params_n},
-	    {"vllm:request_params_max_tokens", "max_tokens where given.", &m->params_max_tokens},
+		{"vllm:time_to_first_token_seconds", "From the whole request to its first token.", &m->ttft},
+		{"vllm:inter_token_latency_seconds", "Between two tokens of a choice.", &m->itl},
+		{"vllm:request_time_per_output_token_seconds", "Mean time per token after the first.", &m->tpot},
+		{"vllm:e2e_request_latency_seconds", "From the whole request to its last token.", &m->e2e},
+		{"vllm:request_queue_time_seconds", "Waiting for admission.", &m->queue},
+		{"vllm:request_inference_time_seconds", "Prefill and decode.", &m->inference},
+		{"vllm:request_prefill_time_seconds", "From admission to the first token.", &m->prefill},
+		{"vllm:request_decode_time_seconds", "From the first token to the last.", &m->decode},
+		{"vllm:request_prefill_kv_computed_tokens", "Prompt tokens not found in the cache.", &m->computed_len},
+		{"vllm:request_prompt_tokens", "Prompt tokens of a request.", &m->prompt_len},
+		{"vllm:request_generation_tokens", "Generated tokens of a request.", &m->generated_len},
+		{"vllm:request_max_num_generation_tokens", "Tokens of a request's longest choice.", &m->longest_len},
+		{"vllm:request_params_n", "Choices asked for.", &m->params_n},
+		{"vllm:request_params_max_tokens", "max_tokens where given.", &m->params_max_tokens},
 	};
 	for (int i = 0; i < COUNT(LIST); i++)
 		write_histogram(w, LIST[i].name, LIST[i].help, LIST[i].h->bounds, LIST[i].h->n_bounds, LIST[i].h->count,
-		                LIST[i].h->sum);
+						LIST[i].h->sum);
 	write_histogram(w, "vllm:iteration_tokens_total", "Tokens of a step.", engine_iteration_bounds, ENGINE_ITER_BUCKETS,
-	                stats->iteration_bucket, (double)stats->iteration_tokens_sum);
+					stats->iteration_bucket, (double)stats->iteration_tokens_sum);
 }
 
 static void write_process(struct writer *w, const struct metrics *m)
@@ -303,7 +304,7 @@ static void write_process(struct writer *w, const struct metrics *m)
 }
 
 void metrics_write(const struct metrics *m, const struct engine_info *info, const struct engine_stats *stats,
-                   const char *model_name, struct buf *out)
+				   const char *model_name, struct buf *out)
 {
 	struct writer w = {.out = out};
 	init_labels(&w, model_name);

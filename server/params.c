@@ -11,11 +11,12 @@
 
 enum field_type {
 	FIELD_FLOAT,
-	FIELD_INT,      // a whole number; past the range it is an error
-	FIELD_CLAMP,    // a whole number; past max it becomes max: clients send huge values where they mean "as much as there is"
+	FIELD_INT,	 // a whole number; past the range it is an error
+	FIELD_CLAMP, // a whole number; past max it becomes max: clients send huge values where they mean "as much as there
+				 // is"
 	FIELD_BOOL,
 	FIELD_NOT_BOOL, // stored negated
-	FIELD_SPECIAL,  // read by a function
+	FIELD_SPECIAL,	// read by a function
 };
 
 struct reader {
@@ -143,7 +144,7 @@ static int add_stop(struct reader *r, const char *name, const json_t *v)
 		return 0;
 	if (n > r->rules->limits->max_stop_bytes)
 		return api_error_set(r->err, 400, name, "a string of '%s' has %zu bytes; at most %zu work", name, n,
-		                     r->rules->limits->max_stop_bytes);
+							 r->rules->limits->max_stop_bytes);
 	char *copy = arena_strndup(r->arena, json_string_value(v), n);
 	if (!copy)
 		return api_error_set(r->err, 400, name, "'%s' is too large", name);
@@ -157,7 +158,7 @@ static int read_stop(struct reader *r, const char *name, const json_t *v)
 	size_t n = json_is_array(v) ? json_array_size(v) : 1;
 	if (n > (size_t)r->rules->limits->max_stops)
 		return api_error_set(r->err, 400, name, "'%s' has %zu strings; at most %d work", name, n,
-		                     r->rules->limits->max_stops);
+							 r->rules->limits->max_stops);
 	r->p->stops = alloc(r, n * sizeof *r->p->stops);
 	r->p->stop_lens = alloc(r, n * sizeof *r->p->stop_lens);
 	if (!r->p->stops || !r->p->stop_lens)
@@ -178,7 +179,7 @@ static int read_stop_ids(struct reader *r, const char *name, const json_t *v)
 	size_t n = json_array_size(v);
 	if (n > (size_t)r->rules->limits->max_stop_ids)
 		return api_error_set(r->err, 400, name, "'%s' has %zu ids; at most %d work", name, n,
-		                     r->rules->limits->max_stop_ids);
+							 r->rules->limits->max_stop_ids);
 	int32_t *ids = alloc(r, n * sizeof *ids);
 	if (!ids)
 		return ERR_INVALID;
@@ -217,11 +218,11 @@ static int read_bias(struct reader *r, const char *name, const json_t *v)
 		int32_t id = bias_id(key, r->rules->n_vocab);
 		if (id < 0)
 			return api_error_set(r->err, 400, name, "a key of '%s' is not a token id from 0 to %d", name,
-			                     r->rules->n_vocab - 1);
+								 r->rules->n_vocab - 1);
 		double d = json_number_value(value);
 		if (!json_is_number(value) || !(d >= -100 && d <= 100))
 			return api_error_set(r->err, 400, name, "the bias of token %d in '%s' must be a number from -100 to 100",
-			                     (int)id, name);
+								 (int)id, name);
 		bias[n++] = (struct logit_bias){id, (float)d};
 	}
 	r->p->sampling.bias = bias;
@@ -255,7 +256,7 @@ static int read_stream_options(struct reader *r, const char *name, const json_t 
 	const json_t *usage = json_object_get(v, "include_usage");
 	if (usage && !json_is_null(usage) && !json_is_boolean(usage))
 		return api_error_set(r->err, 400, "stream_options.include_usage",
-		                     "'stream_options.include_usage' must be true or false");
+							 "'stream_options.include_usage' must be true or false");
 	r->p->include_usage = json_is_true(usage);
 	return 0;
 }
@@ -274,40 +275,40 @@ static int read_cache_salt(struct reader *r, const char *name, const json_t *v)
 #define AT(member) offsetof(struct params, member)
 
 static const struct field FIELDS[] = {
-    {"n_predict", BOTH, FIELD_SPECIAL, 0, 0, 0, read_n_predict},
-    {"max_tokens", BOTH, FIELD_SPECIAL, 0, 0, 0, read_max_tokens},
-    {"max_completion_tokens", BOTH, FIELD_SPECIAL, 0, 0, 0, read_max_tokens},
-    {"min_tokens", BOTH, FIELD_CLAMP, AT(sampling.min_tokens), 0, INT_MAX, NULL},
-    {"temperature", BOTH, FIELD_FLOAT, AT(sampling.temperature), 0, 2, NULL},
-    {"top_p", BOTH, FIELD_FLOAT, AT(sampling.top_p), 0, 1, NULL},
-    {"min_p", BOTH, FIELD_FLOAT, AT(sampling.min_p), 0, 1, NULL},
-    {"top_k", BOTH, FIELD_SPECIAL, 0, 0, 0, read_top_k},
-    {"repeat_penalty", BOTH, FIELD_SPECIAL, 0, 0, 0, read_penalty},
-    {"repetition_penalty", BOTH, FIELD_SPECIAL, 0, 0, 0, read_penalty},
-    {"frequency_penalty", BOTH, FIELD_FLOAT, AT(sampling.frequency_penalty), -2, 2, NULL},
-    {"presence_penalty", BOTH, FIELD_FLOAT, AT(sampling.presence_penalty), -2, 2, NULL},
-    {"seed", BOTH, FIELD_SPECIAL, 0, 0, 0, read_seed},
-    {"logit_bias", BOTH, FIELD_SPECIAL, 0, 0, 0, read_bias},
-    {"n", BOTH, FIELD_SPECIAL, 0, 0, 0, read_n},
-    {"best_of", PARAMS_COMPLETION, FIELD_CLAMP, AT(best_of), 0, INT_MAX, NULL},
-    {"stop", BOTH, FIELD_SPECIAL, 0, 0, 0, read_stop},
-    {"stop_token_ids", BOTH, FIELD_SPECIAL, 0, 0, 0, read_stop_ids},
-    {"include_stop_str_in_output", BOTH, FIELD_BOOL, AT(include_stop), 0, 0, NULL},
-    {"ignore_eos", BOTH, FIELD_BOOL, AT(sampling.ignore_eos), 0, 0, NULL},
-    {"skip_special_tokens", BOTH, FIELD_NOT_BOOL, AT(keep_special), 0, 0, NULL},
-    {"add_bos_token", PARAMS_COMPLETION, FIELD_BOOL, AT(add_special), 0, 0, NULL},
-    {"add_special_tokens", BOTH, FIELD_BOOL, AT(add_special), 0, 0, NULL},
-    {"stream", BOTH, FIELD_BOOL, AT(stream), 0, 0, NULL},
-    {"stream_options", BOTH, FIELD_SPECIAL, 0, 0, 0, read_stream_options},
-    {"echo", PARAMS_COMPLETION, FIELD_BOOL, AT(echo), 0, 0, NULL},
-    {"logprobs", PARAMS_CHAT, FIELD_BOOL, AT(logprobs), 0, 0, NULL},
-    {"top_logprobs", PARAMS_CHAT, FIELD_SPECIAL, 0, 0, 0, read_top_logprobs},
-    {"logprobs", PARAMS_COMPLETION, FIELD_SPECIAL, 0, 0, 0, read_logprobs_count},
-    {"prompt_logprobs", BOTH, FIELD_SPECIAL, 0, 0, 0, read_prompt_logprobs},
-    {"return_token_ids", BOTH, FIELD_BOOL, AT(return_token_ids), 0, 0, NULL},
-    {"cache_prompt", BOTH, FIELD_BOOL, AT(use_cache), 0, 0, NULL},
-    {"cache_salt", BOTH, FIELD_SPECIAL, 0, 0, 0, read_cache_salt},
-    {"priority", BOTH, FIELD_INT, AT(priority), -1000000, 1000000, NULL},
+	{"n_predict", BOTH, FIELD_SPECIAL, 0, 0, 0, read_n_predict},
+	{"max_tokens", BOTH, FIELD_SPECIAL, 0, 0, 0, read_max_tokens},
+	{"max_completion_tokens", BOTH, FIELD_SPECIAL, 0, 0, 0, read_max_tokens},
+	{"min_tokens", BOTH, FIELD_CLAMP, AT(sampling.min_tokens), 0, INT_MAX, NULL},
+	{"temperature", BOTH, FIELD_FLOAT, AT(sampling.temperature), 0, 2, NULL},
+	{"top_p", BOTH, FIELD_FLOAT, AT(sampling.top_p), 0, 1, NULL},
+	{"min_p", BOTH, FIELD_FLOAT, AT(sampling.min_p), 0, 1, NULL},
+	{"top_k", BOTH, FIELD_SPECIAL, 0, 0, 0, read_top_k},
+	{"repeat_penalty", BOTH, FIELD_SPECIAL, 0, 0, 0, read_penalty},
+	{"repetition_penalty", BOTH, FIELD_SPECIAL, 0, 0, 0, read_penalty},
+	{"frequency_penalty", BOTH, FIELD_FLOAT, AT(sampling.frequency_penalty), -2, 2, NULL},
+	{"presence_penalty", BOTH, FIELD_FLOAT, AT(sampling.presence_penalty), -2, 2, NULL},
+	{"seed", BOTH, FIELD_SPECIAL, 0, 0, 0, read_seed},
+	{"logit_bias", BOTH, FIELD_SPECIAL, 0, 0, 0, read_bias},
+	{"n", BOTH, FIELD_SPECIAL, 0, 0, 0, read_n},
+	{"best_of", PARAMS_COMPLETION, FIELD_CLAMP, AT(best_of), 0, INT_MAX, NULL},
+	{"stop", BOTH, FIELD_SPECIAL, 0, 0, 0, read_stop},
+	{"stop_token_ids", BOTH, FIELD_SPECIAL, 0, 0, 0, read_stop_ids},
+	{"include_stop_str_in_output", BOTH, FIELD_BOOL, AT(include_stop), 0, 0, NULL},
+	{"ignore_eos", BOTH, FIELD_BOOL, AT(sampling.ignore_eos), 0, 0, NULL},
+	{"skip_special_tokens", BOTH, FIELD_NOT_BOOL, AT(keep_special), 0, 0, NULL},
+	{"add_bos_token", PARAMS_COMPLETION, FIELD_BOOL, AT(add_special), 0, 0, NULL},
+	{"add_special_tokens", BOTH, FIELD_BOOL, AT(add_special), 0, 0, NULL},
+	{"stream", BOTH, FIELD_BOOL, AT(stream), 0, 0, NULL},
+	{"stream_options", BOTH, FIELD_SPECIAL, 0, 0, 0, read_stream_options},
+	{"echo", PARAMS_COMPLETION, FIELD_BOOL, AT(echo), 0, 0, NULL},
+	{"logprobs", PARAMS_CHAT, FIELD_BOOL, AT(logprobs), 0, 0, NULL},
+	{"top_logprobs", PARAMS_CHAT, FIELD_SPECIAL, 0, 0, 0, read_top_logprobs},
+	{"logprobs", PARAMS_COMPLETION, FIELD_SPECIAL, 0, 0, 0, read_logprobs_count},
+	{"prompt_logprobs", BOTH, FIELD_SPECIAL, 0, 0, 0, read_prompt_logprobs},
+	{"return_token_ids", BOTH, FIELD_BOOL, AT(return_token_ids), 0, 0, NULL},
+	{"cache_prompt", BOTH, FIELD_BOOL, AT(use_cache), 0, 0, NULL},
+	{"cache_salt", BOTH, FIELD_SPECIAL, 0, 0, 0, read_cache_salt},
+	{"priority", BOTH, FIELD_INT, AT(priority), -1000000, 1000000, NULL},
 };
 
 static int read_field(struct reader *r, const struct field *f, const json_t *v)
@@ -372,7 +373,7 @@ static uint64_t fresh_seed(void)
 }
 
 int params_read(const struct params_rules *rules, const json_t *body, struct arena *arena, struct params *out,
-                struct api_error *err)
+				struct api_error *err)
 {
 	struct reader r = {rules, arena, out, err};
 	*out = (struct params){.n = 1, .use_cache = true, .add_special = rules->route == PARAMS_COMPLETION};

@@ -25,17 +25,17 @@ struct params {
 	int n;
 	int best_of;
 	bool stream;
-	bool include_usage;       // stream_options.include_usage, of a stream
+	bool include_usage; // stream_options.include_usage, of a stream
 	bool echo;
-	bool logprobs;            // the reply carries them
-	bool prompt_logprobs;     // the field of that name was given
+	bool logprobs;		  // the reply carries them
+	bool prompt_logprobs; // the field of that name was given
 	bool return_token_ids;
 	bool include_stop;
 	bool keep_special;
 	bool use_cache;
-	bool add_special;         // BOS before a raw prompt
+	bool add_special; // BOS before a raw prompt
 	int priority;
-	const char *cache_salt;   // NULL: none
+	const char *cache_salt; // NULL: none
 	const char **stops;
 	size_t *stop_lens;
 	size_t n_stops;
@@ -49,7 +49,7 @@ struct params_rules {
 
 // 0, or ERR_INVALID with err filled. Strings are copied into the arena, so body may go.
 int params_read(const struct params_rules *rules, const json_t *body, struct arena *arena, struct params *out,
-                struct api_error *err);
+				struct api_error *err);
 
 // Reads one boolean member for parts with a few fields of their own; absent or null keeps *out.
 int params_read_bool(const json_t *body, const char *name, bool *out, struct api_error *err);

@@ -15,25 +15,25 @@ static const struct refused {
 	unsigned routes;
 	const char *advice;
 } REFUSED[] = {
-    {"json_schema", BOTH, NO_GRAMMAR},
-    {"grammar", BOTH, NO_GRAMMAR},
-    {"guided_json", BOTH, NO_GRAMMAR},
-    {"guided_regex", BOTH, NO_GRAMMAR},
-    {"guided_choice", BOTH, NO_GRAMMAR},
-    {"guided_grammar", BOTH, NO_GRAMMAR},
-    {"structured_outputs", BOTH, NO_GRAMMAR},
-    {"functions", PARAMS_CHAT, "function calls are not supported by this version"},
-    {"audio", PARAMS_CHAT, "this server answers in text"},
-    {"web_search_options", PARAMS_CHAT, "this server has no web search"},
-    {"echo", PARAMS_CHAT, "only /v1/completions echoes its prompt"},
-    {"suffix", PARAMS_COMPLETION, "the model is not prompted for text between prefix and suffix"},
-    {"logits_processors", BOTH, "'logit_bias' and the sampling fields work"},
-    {"allowed_token_ids", BOTH, "'logit_bias' works"},
-    {"bad_words", BOTH, "'logit_bias' works"},
-    {"use_beam_search", BOTH, "sampling works"},
-    {"truncate_prompt_tokens", BOTH, "shorten the prompt"},
-    {"prompt_embeds", BOTH, "text and token ids work"},
-    {"lora", BOTH, "no adapters are loaded"},
+	{"json_schema", BOTH, NO_GRAMMAR},
+	{"grammar", BOTH, NO_GRAMMAR},
+	{"guided_json", BOTH, NO_GRAMMAR},
+	{"guided_regex", BOTH, NO_GRAMMAR},
+	{"guided_choice", BOTH, NO_GRAMMAR},
+	{"guided_grammar", BOTH, NO_GRAMMAR},
+	{"structured_outputs", BOTH, NO_GRAMMAR},
+	{"functions", PARAMS_CHAT, "function calls are not supported by this version"},
+	{"audio", PARAMS_CHAT, "this server answers in text"},
+	{"web_search_options", PARAMS_CHAT, "this server has no web search"},
+	{"echo", PARAMS_CHAT, "only /v1/completions echoes its prompt"},
+	{"suffix", PARAMS_COMPLETION, "the model is not prompted for text between prefix and suffix"},
+	{"logits_processors", BOTH, "'logit_bias' and the sampling fields work"},
+	{"allowed_token_ids", BOTH, "'logit_bias' works"},
+	{"bad_words", BOTH, "'logit_bias' works"},
+	{"use_beam_search", BOTH, "sampling works"},
+	{"truncate_prompt_tokens", BOTH, "shorten the prompt"},
+	{"prompt_embeds", BOTH, "text and token ids work"},
+	{"lora", BOTH, "no adapters are loaded"},
 };
 
 // A value by which nothing is asked for.
@@ -75,7 +75,7 @@ static int check_response_format(const json_t *body, struct api_error *err)
 	if (strcmp(type, "text") == 0)
 		return 0;
 	return api_error_set(err, 400, "response_format", "'response_format' works only with the type \"text\": %s",
-	                     NO_GRAMMAR);
+						 NO_GRAMMAR);
 }
 
 // Tools that the model must not call need no support: the reply is plain text.
@@ -86,12 +86,14 @@ static int check_tools(const json_t *body, struct api_error *err)
 	if (choice && !json_is_null(choice)) {
 		bool known = word && (!strcmp(word, "none") || !strcmp(word, "auto"));
 		if (!known)
-			return api_error_set(err, 400, "tool_choice", "'tool_choice' works only as \"none\" or \"auto\": tool calls "
-			                                              "are not supported by this version");
+			return api_error_set(err, 400, "tool_choice",
+								 "'tool_choice' works only as \"none\" or \"auto\": tool calls "
+								 "are not supported by this version");
 	}
 	if (tools && !(word && !strcmp(word, "none")))
-		return api_error_set(err, 400, "tools", "'tools' works only with 'tool_choice': \"none\": tool calls are not "
-		                                        "supported by this version");
+		return api_error_set(err, 400, "tools",
+							 "'tools' works only with 'tool_choice': \"none\": tool calls are not "
+							 "supported by this version");
 	return 0;
 }
 

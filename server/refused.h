@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fields that would change what text comes out, or what shape comes back, and that this server does not do. They are
-// refused by name, never silently ignored. A value that asks for nothing (null, false, 0, "", [], {}) is fine. Any thread.
+// The fields that would change what text comes out, or what shape comes back, and that this server does not do. They
+// are refused by name, never silently ignored. A value that asks for nothing (null, false, 0, "", [], {}) is fine. Any
+// thread.
 #ifndef QUIRE_SERVER_REFUSED_H
 #define QUIRE_SERVER_REFUSED_H
 

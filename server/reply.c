@@ -81,7 +81,7 @@ static void write_usage(const struct job *j, struct json_out *o)
 }
 
 static void write_logprobs(const struct job *j, struct json_out *o, const struct token_log *head,
-                           const struct token_log *log)
+						   const struct token_log *log)
 {
 	json_out_key(o, "logprobs");
 	if (j->params.logprobs && log)
@@ -256,8 +256,8 @@ static void take_prompt_token(struct job *j, struct prompt *p, const struct engi
 		token_log_prompt(&p->full_log, t, ev);
 	if (!p->echo || !j->params.logprobs)
 		return;
-	// A token's place in the echoed text: where its spelling stands next. One that is not there (BOS, or the space that some
-	// tokenizers put before the first word) takes what of it is there.
+	// A token's place in the echoed text: where its spelling stands next. One that is not there (BOS, or the space that
+	// some tokenizers put before the first word) takes what of it is there.
 	size_t n, rest = p->n_echo - p->log_bytes;
 	const char *piece = tokenizer_piece(t, ev->token, &n), *at = p->echo + p->log_bytes;
 	token_log_completion(&p->log, t, ev, token_log_chars(p->echo, p->log_bytes));
@@ -412,7 +412,7 @@ static void write_chat_choice(const struct job *j, const struct choice *c, struc
 }
 
 static void write_completion_choice(const struct job *j, const struct choice *c, const struct prompt *p,
-                                    struct json_out *o)
+									struct json_out *o)
 {
 	if (p->echo && c->text.len) {
 		struct buf whole = {0};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The framing of server-sent events, and the buffer between an engine that writes and a socket that takes. Time and limits are
-// arguments. The caller's storage; loop thread.
+// The framing of server-sent events, and the buffer between an engine that writes and a socket that takes. Time and
+// limits are arguments. The caller's storage; loop thread.
 #ifndef QUIRE_SERVER_SSE_H
 #define QUIRE_SERVER_SSE_H
 
@@ -16,18 +16,18 @@ void sse_begin(struct buf *out);
 void sse_end(struct buf *out);
 
 struct sse {
-	struct buf out;       // events; the first `sent` bytes are gone
+	struct buf out; // events; the first `sent` bytes are gone
 	size_t sent;
 	uint64_t progress_ns; // when the client last took bytes, or had none to take
 	uint64_t written_ns;  // when something was last appended
-	bool paused;          // the engine was told not to schedule this request
+	bool paused;		  // the engine was told not to schedule this request
 };
 
 enum sse_pressure {
-	SSE_FLOWS,  // nothing to do
-	SSE_PAUSE,  // over the soft limit: pause its sequences
+	SSE_FLOWS,	// nothing to do
+	SSE_PAUSE,	// over the soft limit: pause its sequences
 	SSE_RESUME, // paused, and the client has caught up
-	SSE_DROP,   // over the hard limit, or stuck for too long: cancel
+	SSE_DROP,	// over the hard limit, or stuck for too long: cancel
 };
 
 void sse_init(struct sse *s, uint64_t now_ns);

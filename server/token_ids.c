@@ -12,7 +12,7 @@ int token_ids_read(const json_t *v, const char *field, int n_vocab, struct token
 		double d = json_number_value(id);
 		if (!json_is_number(id) || d != floor(d) || d < 0 || d >= n_vocab)
 			return api_error_set(err, 400, field, "element %zu of '%s' is not a token id from 0 to %d", i, field,
-			                     n_vocab - 1);
+								 n_vocab - 1);
 		token_vec_push(out, (int32_t)d);
 	}
 	return 0;

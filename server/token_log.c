@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 // Continues a list in b.
 static struct json_out continue_list(struct buf *b)
@@ -90,7 +91,8 @@ static void write_top_object(struct json_out *o, const struct tokenizer *t, cons
 	json_out_end(o, '}');
 }
 
-void token_log_completion(struct token_log *log, const struct tokenizer *t, const struct engine_event *ev, size_t offset)
+void token_log_completion(struct token_log *log, const struct tokenizer *t, const struct engine_event *ev,
+						  size_t offset)
 {
 	struct json_out tokens = continue_list(&log->part[LOG_TOKENS]), values = continue_list(&log->part[LOG_VALUES]);
 	struct json_out tops = continue_list(&log->part[LOG_TOPS]), offsets = continue_list(&log->part[LOG_OFFSETS]);
@@ -140,7 +142,7 @@ void token_log_prompt(struct buf *out, const struct tokenizer *t, const struct e
 }
 
 static void write_list(struct json_out *o, const char *key, const struct token_log *head, const struct token_log *log,
-                       int part)
+					   int part)
 {
 	json_out_key(o, key);
 	json_out_begin(o, '[');
@@ -150,7 +152,8 @@ static void write_list(struct json_out *o, const char *key, const struct token_l
 	json_out_end(o, ']');
 }
 
-void token_log_write(struct json_out *o, enum dialect dialect, const struct token_log *head, const struct token_log *log)
+void token_log_write(struct json_out *o, enum dialect dialect, const struct token_log *head,
+					 const struct token_log *log)
 {
 	json_out_begin(o, '{');
 	if (dialect == DIALECT_CHAT) {

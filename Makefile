@@ -184,7 +184,7 @@ $(BUILD)/simde-obj/%.o: %.c
 	$(CC) $(CFLAGS) -O1 -msse2 -DQUIRE_SIMDE -isystem $(SIMDE) -Wno-psabi -MMD -MP -c $< -o $@
 
 define simde_test
-$(BUILD)/tests/kernels/$(1)_simde: $(BUILD)/obj/tests/unit/kernels/$(1).o $(BUILD)/obj/tests/unit/main.o $(2) $(SIMDE_OBJ) \
+$(BUILD)/tests/kernels/$(1)_simde: $(BUILD)/simde-obj/tests/unit/kernels/$(1).o $(BUILD)/obj/tests/unit/main.o $(2) $(SIMDE_OBJ) \
 		$(BUILD)/libquire.a
 	@mkdir -p $$(@D)
 	$$(CC) $$(CFLAGS) $$(LDFLAGS) $$^ $$(LDLIBS) $$(shell pkg-config --libs check 2>/dev/null) -o $$@

@@ -14,6 +14,18 @@
 static const char *const backends[] = {"scalar", "avx2", "avx512-vnni"};
 enum { N_BACKENDS = 3 };
 
+// Plain C is slow, and has no tiles to get wrong; emulated instruction sets are slow too.
+#ifdef QUIRE_SIMDE
+enum { EMULATED = 1 };
+#else
+enum { EMULATED = 0 };
+#endif
+
+static bool is_slow(int backend)
+{
+	return EMULATED || backend == 0;
+}
+
 // --- the operations: what is run, and where its result is
 
 struct result {
@@ -172,7 +184,7 @@ START_TEST(operations_agree_with_the_reference)
 		if (!ops_open(&cpu, &o))
 			continue;
 		for (int i = 0; i < N_OPS; i++)
-			for (int s = 0; s < (b ? N_STEPS : 3); s++) { // plain C is slow, and has no tiles to get wrong
+			for (int s = 0; s < (is_slow(b) ? 3 : N_STEPS); s++) {
 				ops_begin(&ref, steps[s], (uint32_t)i);
 				ops_begin(&cpu, steps[s], (uint32_t)i);
 				struct result wanted = ops[i].run(&ref), got = ops[i].run(&cpu);
@@ -212,7 +224,7 @@ START_TEST(bits_depend_on_the_row_alone)
 	struct ops_options o = models[_i];
 	float *wanted[N_OPS] = {NULL};
 	for (int b = N_BACKENDS - 1; b >= 0; b--)
-		for (int threads = 1; threads <= (b ? 3 : 1); threads++) {
+		for (int threads = 1; threads <= (is_slow(b) ? 1 : 3); threads++) {
 			struct ops_rig r;
 			o.backend = backends[b];
 			o.threads = threads;
@@ -225,7 +237,7 @@ START_TEST(bits_depend_on_the_row_alone)
 				struct result all = ops[i].run(&r);
 				if (!wanted[i])
 					wanted[i] = copy_of(&all);
-				assert_same_bits(&r, &ops[i], wanted[i], b == 0 ? MOST : threads == 1 ? 1 : 3);
+				assert_same_bits(&r, &ops[i], wanted[i], is_slow(b) ? MOST / 2 : threads == 1 ? 1 : 3);
 			}
 			ops_close(&r);
 		}

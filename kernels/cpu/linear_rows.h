@@ -155,6 +155,7 @@ LANES_INLINE void quantise_block(const float *x, struct act_block *q)
 		a[h] = (int_lanes)(v[h] * inverse + shift) - 0x4B400000;
 		byte_lanes bytes = __builtin_convertvector(a[h], byte_lanes);
 		memcpy(q->q + LANES * h, &bytes, sizeof bytes);
+		a[h] = __builtin_convertvector(bytes, int_lanes); // what a NaN left is cut to a byte, too
 		sums[h] = int_lanes_sum(&a[h]);
 	}
 	int sum = sums[0] + sums[1];

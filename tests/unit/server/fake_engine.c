@@ -75,11 +75,11 @@ static void publish(struct engine *e, struct engine_event ev, const char *text, 
 // A made-up distribution: the chosen token first, then its neighbours.
 static void fill_logprobs(struct engine_event *ev, struct token_logprob *top, int n)
 {
-	ev->logprob = -0.25f;
+	ev->logprob = -0.75f;
 	ev->n_top = n > 0 ? n : 0;
 	ev->top = top;
 	for (int i = 0; i < ev->n_top; i++)
-		top[i] = (struct token_logprob){(ev->token + i) % FAKE_VOCAB, -0.25f - (float)i};
+		top[i] = (struct token_logprob){(ev->token + i) % FAKE_VOCAB, -0.75f - (float)i};
 }
 
 static void start(struct engine *e, struct fake_request *r)

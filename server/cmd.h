@@ -6,7 +6,6 @@
 #define QUIRE_SERVER_CMD_H
 
 int cmd_serve(int argc, char *const *argv);
-int cmd_tokenize(int argc, char *const *argv);
 int cmd_version(void);
 
 #endif

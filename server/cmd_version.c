@@ -8,7 +8,7 @@
 
 int cmd_version(void)
 {
-	printf("quire " QUIRE_VERSION "\nback ends: cpu (avx512-vnni, avx2, scalar), ref\nlibmicrohttpd %s, libuv %s, jansson %s\n",
+	printf("quire " QUIRE_VERSION "\nback ends: cpu, ref\nlibmicrohttpd %s, libuv %s, jansson %s\n",
 	       MHD_get_version(), uv_version_string(), jansson_version_str());
 	return 0;
 }

@@ -12,7 +12,6 @@ static const struct {
 	const char *help;
 } commands[] = {
     {"serve", cmd_serve, "load a model and answer the OpenAI API"},
-    {"tokenize", cmd_tokenize, "print the token ids of a text"},
 };
 
 static void usage(FILE *f)

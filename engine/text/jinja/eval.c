@@ -416,6 +416,8 @@ static struct value call_macro(struct render *r, const struct node *m, struct ar
 			v = jinja__eval(r, p->value);
 		assign(r, s, p, v);
 	}
+	if (a->n_pos > i)
+		jinja__error(r, ERR_INVALID, "macro '%.*s' takes not more than %zu argument(s)", (int)(m->n_name < 60 ? m->n_name : 60), m->name, i);
 	const struct value *old = r->caller;
 	if (caller)
 		v_put(r, &s->vars, v_str("caller", 6), *caller);

@@ -228,11 +228,19 @@ static struct value f_round(struct render *r, struct value v, struct args *a)
 	return (struct value){.type = V_FLOAT, .f = (up ? ceil(f * p) : down ? floor(f * p) : nearbyint(f * p)) / p};
 }
 
+static int indent_of(struct render *r, struct value v)
+{
+	int64_t n = v_int(r, v, "indent");
+	if (n > 64)
+		jinja__error(r, ERR_LIMIT, "tojson indents by at most 64");
+	return n < 0 ? 0 : (int)n;
+}
+
 static struct value f_tojson(struct render *r, struct value v, struct args *a)
 {
 	struct value ascii = args_get(a, 0, "ensure_ascii", nothing), indent = args_get(a, 1, "indent", nothing);
 	struct value sort = args_get(a, 3, "sort_keys", nothing);
-	return text_value(v_json(r, v, indent.type == V_NONE ? -1 : (int)(v_int(r, indent, "indent") & 0xFF),
+	return text_value(v_json(r, v, indent.type == V_NONE ? -1 : indent_of(r, indent),
 							 v_truth(ascii), v_truth(sort)));
 }
 
@@ -261,7 +269,7 @@ static struct value f_replace(struct render *r, struct value v, struct args *a)
 	int64_t left = most.type == V_INT ? most.i : -1;
 	struct text t = {0};
 	if (!from.n)
-		return text_value(s);
+		jinja__error(r, ERR_INVALID, "replace wants something to replace");
 	for (const char *p; left != 0 && (p = memmem(s.s, s.n, from.s, from.n)); left--) {
 		size_t at = (size_t)(p - s.s);
 		t_add(r, &t, v_sub(s, 0, at));
@@ -295,6 +303,8 @@ static struct value f_format(struct render *r, struct value v, struct args *a)
 		while (++i < s.n && n < 10 && strchr("-+ 0123456789.", s.s[i]))
 			spec[n++] = s.s[i];
 		char c = i < s.n ? s.s[i] : 's';
+		if (n > 6)
+			jinja__error(r, ERR_LIMIT, "a format's width has at most four digits");
 		if (c == '%') {
 			t_puts(r, &t, "%");
 			continue;

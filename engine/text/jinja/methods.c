@@ -21,10 +21,10 @@ static struct value text_value(struct str s)
 
 bool jinja__has_method(struct value v, const char *name, size_t n)
 {
-	static const char *const strings[] = {"strip",		"lstrip",	"rstrip",  "split", "rsplit",  "splitlines",
+	static const char *const strings[] = {"strip",		"lstrip",	"rstrip",  "split",  "splitlines",
 										  "startswith", "endswith", "replace", "upper", "lower",   "title",
 										  "capitalize", "join",		"find",	   "count", "isdigit", "isalpha",
-										  "isspace",	"format",	NULL};
+										  "isspace",	NULL};
 	static const char *const lists[] = {"append", "pop", "index", "count", "extend", "insert", NULL};
 	static const char *const dicts[] = {"get", "items", "keys", "values", "update", "pop", NULL};
 	const char *const *list = v.type == V_STRING ? strings : v.type == V_LIST ? lists : v.type == V_DICT ? dicts : NULL;
@@ -150,7 +150,7 @@ static struct value string_method(struct render *r, struct method *m, struct arg
 											   : isspace((unsigned char)s.s[i]));
 		return yes;
 	}
-	return jinja__filter(r, name, n, m->self, a); // replace, upper, lower, title, capitalize, format
+	return jinja__filter(r, name, n, m->self, a); // replace, upper, lower, title, capitalize
 }
 
 static struct value list_method(struct render *r, struct method *m, struct args *a)

@@ -100,7 +100,9 @@ static void set_name(struct compiler *c, struct node *n)
 		c->at--;
 		unexpected(c, "a name");
 	}
-	n->name = t->s;
+	char *name = jinja__alloc(c, t->n + 1); // terminated, for messages
+	memcpy(name, t->s, t->n);
+	n->name = name;
 	n->n_name = t->n;
 }
 
@@ -523,6 +525,8 @@ static struct node *parse_for(struct compiler *c)
 	static const char *const ends[] = {"else", "endfor", NULL}, *const last[] = {"endfor", NULL};
 	struct node *n = make(c, N_FOR);
 	n->kids = parse_targets(c);
+	if (!n->kids)
+		unexpected(c, "a name");
 	if (!take_word(c, "in"))
 		unexpected(c, "in");
 	n->a = parse_or(c);

@@ -472,7 +472,7 @@ static void json(struct render *r, struct text *t, struct value v, const struct 
 struct str v_json(struct render *r, struct value v, int indent, bool ascii, bool sort)
 {
 	struct text t = {0};
-	struct json_form f = {indent > 64 ? 64 : indent, ascii, sort};
+	struct json_form f = {indent, ascii, sort};
 	json(r, &t, v, &f, 0);
 	return t_str(&t);
 }

@@ -72,7 +72,7 @@ static inline float simd_reduce_add(simde__m512 a)
 #else
 #include <immintrin.h>
 #define SIMD_INLINE static inline __attribute__((always_inline))
-#define SIMD_UNROLL _Pragma("GCC unroll 8")
+#define SIMD_UNROLL _Pragma("GCC unroll 16")
 #endif
 
 #endif

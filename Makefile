@@ -210,3 +210,8 @@ $(BUILD)/sim: $(patsubst %,$(BUILD)/obj/tests/sim/%.o,sim workload) $(BUILD)/lib
 .PHONY: sim
 sim: $(BUILD)/sim  ## simulate 20,000 requests of each workload; SIM_ARGS for more
 	$(BUILD)/sim $(SIM_ARGS)
+
+# --- server: its tests run against a made-up engine, tokenizer and template instead of the library's
+
+FAKE_OBJ := $(BUILD)/obj/tests/unit/server/fake_engine.o $(BUILD)/obj/tests/unit/server/fake_text.o
+$(BUILD)/tests/server/test_reply $(BUILD)/tests/server/test_server $(BUILD)/tests/server/test_chat_messages: $(FAKE_OBJ)

@@ -13,8 +13,16 @@ START_TEST(test_keys)
 	ck_assert(auth_check(&a, "bearer   beta-which-is-long", NULL));
 	ck_assert(auth_check(&a, NULL, "beta-which-is-long"));
 	ck_assert(auth_check(&a, "Bearer no", "alpha"));
-	static const char *const WRONG[] = {"",      "alpha",       "Bearer",     "Bearer ",           "Bearer alph",
-	                                    "Basic alpha", "Bearer alphaa", "Bearer alphaalpha", "Bearer Alpha", "Beareralpha"};
+	static const char *const WRONG[] = {"",
+										"alpha",
+										"Bearer",
+										"Bearer ",
+										"Bearer alph",
+										"Basic alpha",
+										"Bearer alphaa",
+										"Bearer alphaalpha",
+										"Bearer Alpha",
+										"Beareralpha"};
 	for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++)
 		ck_assert_msg(!auth_check(&a, WRONG[i], NULL), "%s", WRONG[i]);
 	ck_assert(!auth_check(&a, NULL, NULL));
@@ -36,12 +44,22 @@ END_TEST
 
 START_TEST(test_loopback_origins)
 {
-	static const char *const GOOD[] = {"http://localhost",       "https://localhost:1",    "http://127.0.0.1:65535",
-	                                   "http://[::1]",           "https://[::1]:8080"};
-	static const char *const BAD[] = {"",          "null",        "localhost",           "http://localhost.evil.com",
-	                                  "http://localhost:", "http://localhost:a",  "http://localhost:123456",
-	                                  "http://localhost/", "http://a@localhost",  "ftp://localhost",
-	                                  "http://127.0.0.1.x", "http://127.0.0.11", "http://::1", "HTTP://localhost:80 "};
+	static const char *const GOOD[] = {"http://localhost", "https://localhost:1", "http://127.0.0.1:65535",
+									   "http://[::1]", "https://[::1]:8080"};
+	static const char *const BAD[] = {"",
+									  "null",
+									  "localhost",
+									  "http://localhost.evil.com",
+									  "http://localhost:",
+									  "http://localhost:a",
+									  "http://localhost:123456",
+									  "http://localhost/",
+									  "http://a@localhost",
+									  "ftp://localhost",
+									  "http://127.0.0.1.x",
+									  "http://127.0.0.11",
+									  "http://::1",
+									  "HTTP://localhost:80 "};
 	for (size_t i = 0; i < sizeof GOOD / sizeof GOOD[0]; i++)
 		ck_assert_msg(cors_is_loopback(GOOD[i]), "%s", GOOD[i]);
 	for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++)

@@ -62,9 +62,15 @@ START_TEST(test_bad_utf8_is_replaced)
 	const struct {
 		const char *in, *out;
 	} cases[] = {
-	    {"\xFF", "\"\uFFFD\""},          {"a\xC4", "\"a\uFFFD\""},          {"\xC4\x8F", "\"ď\""},
-	    {"\xE5\xAE", "\"\uFFFD\""},      {"\xED\xA0\x80", "\"\uFFFD\uFFFD\uFFFD\""}, {"\xC0\x80z", "\"\uFFFD\uFFFDz\""},
-	    {"\xF0\x9F\x8C" "b", "\"\uFFFDb\""},
+		{"\xFF", "\"\uFFFD\""},
+		{"a\xC4", "\"a\uFFFD\""},
+		{"\xC4\x8F", "\"ď\""},
+		{"\xE5\xAE", "\"\uFFFD\""},
+		{"\xED\xA0\x80", "\"\uFFFD\uFFFD\uFFFD\""},
+		{"\xC0\x80z", "\"\uFFFD\uFFFDz\""},
+		{"\xF0\x9F\x8C"
+		 "b",
+		 "\"\uFFFDb\""},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		char *s = as_string(cases[i].in, strlen(cases[i].in));

@@ -41,7 +41,8 @@ START_TEST(test_one_request)
 	ck_assert_uint_eq(m.running, 1);
 	for (int i = 0; i < 3; i++)
 		for (int c = 0; c < 2; c++)
-			send(&r, (struct engine_event){.kind = EVENT_TOKEN, .choice = c, .time_ns = 30000000u * (uint64_t)(i + 1)}, 9000000);
+			send(&r, (struct engine_event){.kind = EVENT_TOKEN, .choice = c, .time_ns = 30000000u * (uint64_t)(i + 1)},
+				 9000000);
 	struct engine_event done = {.kind = EVENT_DONE, .reason = FINISH_STOP, .n_completion = 3, .decode_ns = 200000000};
 	ck_assert(!send(&r, done, 100));
 	done.choice = 1;
@@ -88,7 +89,8 @@ START_TEST(test_exposition)
 	ck_assert_ptr_nonnull(strstr(b.data, "vllm:num_preemptions_total{model_name=\"a\\\"b\\\\c\",engine=\"0\"} 7\n"));
 	ck_assert_ptr_nonnull(strstr(b.data, "finished_reason=\"abort\"} 0\n"));
 	ck_assert_ptr_nonnull(strstr(b.data, "block_size=\"16\",num_gpu_blocks=\"100\""));
-	ck_assert_ptr_nonnull(strstr(b.data, "vllm:request_prompt_tokens_bucket{model_name=\"a\\\"b\\\\c\",engine=\"0\",le=\"100\"} 0\n"));
+	ck_assert_ptr_nonnull(
+		strstr(b.data, "vllm:request_prompt_tokens_bucket{model_name=\"a\\\"b\\\\c\",engine=\"0\",le=\"100\"} 0\n"));
 	ck_assert_ptr_null(strstr(b.data, "le=\"200\"")); // token buckets end at the context
 	ck_assert_ptr_nonnull(strstr(b.data, "process_start_time_seconds 1234\n"));
 	buf_deinit(&b);

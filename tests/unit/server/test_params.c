@@ -68,8 +68,8 @@ END_TEST
 START_TEST(test_numbers)
 {
 	ck_assert_int_eq(chat("{\"temperature\":0,\"top_p\":0.5,\"min_p\":0.1,\"top_k\":40,\"frequency_penalty\":-2,"
-	                      "\"presence_penalty\":2,\"repeat_penalty\":1.5,\"min_tokens\":3}"),
-	                 0);
+						  "\"presence_penalty\":2,\"repeat_penalty\":1.5,\"min_tokens\":3}"),
+					 0);
 	ck_assert(p.sampling.temperature == 0 && p.sampling.top_p == 0.5f && p.sampling.min_p == 0.1f);
 	ck_assert(p.sampling.frequency_penalty == -2 && p.sampling.presence_penalty == 2);
 	ck_assert(p.sampling.repetition_penalty == 1.5f);
@@ -118,9 +118,9 @@ START_TEST(test_bias)
 	ck_assert_uint_eq(p.sampling.n_bias, 2);
 	ck_assert_int_eq(chat("{\"logit_bias\":{}}"), 0);
 	static const char *const BAD[] = {
-	    "{\"logit_bias\":{\"1000\":1}}", "{\"logit_bias\":{\"-1\":1}}",   "{\"logit_bias\":{\"1e3\":1}}",
-	    "{\"logit_bias\":{\"0x1\":1}}",  "{\"logit_bias\":{\"\":1}}",     "{\"logit_bias\":{\"99999999999\":1}}",
-	    "{\"logit_bias\":{\"1\":101}}",  "{\"logit_bias\":{\"1\":true}}",
+		"{\"logit_bias\":{\"1000\":1}}", "{\"logit_bias\":{\"-1\":1}}",	  "{\"logit_bias\":{\"1e3\":1}}",
+		"{\"logit_bias\":{\"0x1\":1}}",	 "{\"logit_bias\":{\"\":1}}",	  "{\"logit_bias\":{\"99999999999\":1}}",
+		"{\"logit_bias\":{\"1\":101}}",	 "{\"logit_bias\":{\"1\":true}}",
 	};
 	for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
 		ck_assert_int_eq(chat(BAD[i]), ERR_INVALID);
@@ -150,7 +150,8 @@ END_TEST
 
 START_TEST(test_stream_options)
 {
-	ck_assert_int_eq(chat("{\"stream\":true,\"stream_options\":{\"include_usage\":true,\"include_obfuscation\":false}}"), 0);
+	ck_assert_int_eq(
+		chat("{\"stream\":true,\"stream_options\":{\"include_usage\":true,\"include_obfuscation\":false}}"), 0);
 	ck_assert(p.include_usage);
 	ck_assert_int_eq(chat("{\"stream_options\":{\"include_usage\":true}}"), 0);
 	ck_assert(!p.include_usage);
@@ -161,9 +162,10 @@ END_TEST
 
 START_TEST(test_flags)
 {
-	ck_assert_int_eq(completion("{\"skip_special_tokens\":false,\"include_stop_str_in_output\":true,\"ignore_eos\":true,"
-	                            "\"cache_prompt\":false,\"cache_salt\":\"s\",\"add_special_tokens\":false,\"priority\":-3}"),
-	                 0);
+	ck_assert_int_eq(
+		completion("{\"skip_special_tokens\":false,\"include_stop_str_in_output\":true,\"ignore_eos\":true,"
+				   "\"cache_prompt\":false,\"cache_salt\":\"s\",\"add_special_tokens\":false,\"priority\":-3}"),
+		0);
 	ck_assert(p.keep_special && p.include_stop && p.sampling.ignore_eos && !p.use_cache && !p.add_special);
 	ck_assert_str_eq(p.cache_salt, "s");
 	ck_assert_int_eq(p.priority, -3);
@@ -177,24 +179,25 @@ START_TEST(test_refused)
 	static const struct {
 		const char *body, *param;
 	} REFUSED[] = {
-	    {"{\"grammar\":\"root ::= x\"}", "grammar"},
-	    {"{\"guided_choice\":[\"a\"]}", "guided_choice"},
-	    {"{\"response_format\":{\"type\":\"json_object\"}}", "response_format"},
-	    {"{\"tools\":[{\"type\":\"function\"}]}", "tools"},
-	    {"{\"tool_choice\":\"required\"}", "tool_choice"},
-	    {"{\"function_call\":{\"name\":\"f\"}}", "function_call"},
-	    {"{\"modalities\":[\"audio\"]}", "modalities"},
-	    {"{\"lora\":[{\"id\":0}]}", "lora"},
-	    {"{\"echo\":true}", "echo"},
+		{"{\"grammar\":\"root ::= x\"}", "grammar"},
+		{"{\"guided_choice\":[\"a\"]}", "guided_choice"},
+		{"{\"response_format\":{\"type\":\"json_object\"}}", "response_format"},
+		{"{\"tools\":[{\"type\":\"function\"}]}", "tools"},
+		{"{\"tool_choice\":\"required\"}", "tool_choice"},
+		{"{\"function_call\":{\"name\":\"f\"}}", "function_call"},
+		{"{\"modalities\":[\"audio\"]}", "modalities"},
+		{"{\"lora\":[{\"id\":0}]}", "lora"},
+		{"{\"echo\":true}", "echo"},
 	};
 	for (size_t i = 0; i < sizeof REFUSED / sizeof REFUSED[0]; i++) {
 		ck_assert_msg(chat(REFUSED[i].body) == ERR_INVALID, "%s", REFUSED[i].body);
 		ck_assert_str_eq(e.param, REFUSED[i].param);
 		ck_assert_ptr_nonnull(strstr(e.message, REFUSED[i].param));
 	}
-	ck_assert_int_eq(chat("{\"grammar\":\"\",\"tools\":[],\"functions\":null,\"echo\":false,\"response_format\":{\"type\":"
-	                      "\"text\"},\"tool_choice\":\"auto\",\"modalities\":[\"text\"],\"unknown\":{\"a\":1}}"),
-	                 0);
+	ck_assert_int_eq(
+		chat("{\"grammar\":\"\",\"tools\":[],\"functions\":null,\"echo\":false,\"response_format\":{\"type\":"
+			 "\"text\"},\"tool_choice\":\"auto\",\"modalities\":[\"text\"],\"unknown\":{\"a\":1}}"),
+		0);
 	ck_assert_int_eq(chat("{\"tools\":[{\"type\":\"function\"}],\"tool_choice\":\"none\"}"), 0);
 	ck_assert_int_eq(completion("{\"n\":2,\"best_of\":2}"), 0);
 	ck_assert_int_eq(completion("{\"n\":1,\"best_of\":2}"), ERR_INVALID);

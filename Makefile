@@ -215,3 +215,4 @@ sim: $(BUILD)/sim  ## simulate 20,000 requests of each workload; SIM_ARGS for mo
 
 FAKE_OBJ := $(BUILD)/obj/tests/unit/server/fake_engine.o $(BUILD)/obj/tests/unit/server/fake_text.o
 $(BUILD)/tests/server/test_reply $(BUILD)/tests/server/test_server $(BUILD)/tests/server/test_chat_messages: $(FAKE_OBJ)
+$(BUILD)/fuzzers/fuzz_request: $(BUILD)/obj/tests/unit/server/fake_text.o

@@ -138,6 +138,27 @@ static void release_body(struct exchange *ex)
 	ex->n_body = ex->cap_body = 0;
 }
 
+// A line for every generation, for the operator; everything else only when asked for.
+static void log_exchange(const struct exchange *ex)
+{
+	double seconds = ex->arrival_ns ? (double)(clock_now_ns() - ex->arrival_ns) * 1e-9 : 0;
+	const char *gone = ex->gone ? ", client gone" : "";
+	if (!ex->job || !ex->job->n_choices) {
+		log_debug("%s %s %s: %d in %.3f s%s", ex->request_id, ex->method ? ex->method : "-", ex->path, ex->status,
+				  seconds, gone);
+		return;
+	}
+	int64_t n_prompt = 0, n_cached = 0, n_completion = 0;
+	for (int i = 0; i < ex->job->n_prompts; i++) {
+		n_prompt += (int64_t)ex->job->prompts[i].tokens.n;
+		n_cached += ex->job->prompts[i].n_cached;
+	}
+	for (int i = 0; i < ex->job->n_choices; i++)
+		n_completion += ex->job->choices[i].n_completion;
+	log_info("%s %s: %d, %lld prompt tokens (%lld cached), %lld generated in %.3f s%s", ex->request_id, ex->path,
+			 ex->status, (long long)n_prompt, (long long)n_cached, (long long)n_completion, seconds, gone);
+}
+
 static void on_completed(void *cls, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode how)
 {
 	struct exchange *ex = *context;
@@ -157,7 +178,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **context, 
 		if (ex->close && ex->job && ex->job->committed) // the end of a stream names no close in its header
 			shutdown(ex->conn->fd, SHUT_RDWR);
 	}
-	log_debug("%s %s %s %d", ex->request_id, ex->method ? ex->method : "-", ex->path, ex->status);
+	log_exchange(ex);
 	list_remove(&ex->link);
 	list_remove(&ex->ready);
 	job_destroy(ex->job);

@@ -78,3 +78,4 @@ def test_preempted(start_server, expected):
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         got = list(pool.map(lambda i: answer(s, cache_salt=f"p{i}", max_tokens=24), range(8)))
     assert got == [expected] * 8
+    assert s.metric("vllm:num_preemptions_total") > 0

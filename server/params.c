@@ -55,7 +55,7 @@ static int read_whole(struct reader *r, const char *name, const json_t *v, doubl
 
 static int read_int(struct reader *r, const char *name, const json_t *v, int min, int max, int *out)
 {
-	double d;
+	double d = 0;
 	if (read_whole(r, name, v, &d))
 		return ERR_INVALID;
 	if (d < min || d > max)
@@ -76,7 +76,7 @@ static void *alloc(struct reader *r, size_t n)
 
 static int read_seed(struct reader *r, const char *name, const json_t *v)
 {
-	double d;
+	double d = 0;
 	if (read_whole(r, name, v, &d))
 		return ERR_INVALID;
 	if (!json_is_integer(v) && fabs(d) > 9007199254740992.0)
@@ -89,7 +89,7 @@ static int read_seed(struct reader *r, const char *name, const json_t *v)
 
 static int read_top_k(struct reader *r, const char *name, const json_t *v)
 {
-	double d;
+	double d = 0;
 	if (read_whole(r, name, v, &d))
 		return ERR_INVALID;
 	if (d < -1)
@@ -100,7 +100,7 @@ static int read_top_k(struct reader *r, const char *name, const json_t *v)
 
 static int read_penalty(struct reader *r, const char *name, const json_t *v)
 {
-	double d;
+	double d = 0;
 	if (read_number(r, name, v, &d))
 		return ERR_INVALID;
 	if (!(d > 0 && d <= 10))
@@ -111,7 +111,7 @@ static int read_penalty(struct reader *r, const char *name, const json_t *v)
 
 static int read_max_tokens(struct reader *r, const char *name, const json_t *v)
 {
-	double d;
+	double d = 0;
 	int min = r->rules->route == PARAMS_COMPLETION ? 0 : 1;
 	if (read_whole(r, name, v, &d))
 		return ERR_INVALID;
@@ -314,7 +314,7 @@ static const struct field FIELDS[] = {
 static int read_field(struct reader *r, const struct field *f, const json_t *v)
 {
 	char *at = (char *)r->p + f->offset;
-	double d;
+	double d = 0;
 	switch (f->type) {
 	case FIELD_FLOAT:
 		if (read_number(r, f->name, v, &d))

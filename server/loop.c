@@ -266,6 +266,8 @@ int server_create(const struct server_options *o, struct engine *e, struct bridg
 {
 	struct server *s = mem_zalloc(1, sizeof *s);
 	s->opt = *o;
+	if (s->opt.limits.max_bodies_bytes / 4 < o->limits.max_body_bytes) // a buffer grows to twice what it holds
+		s->opt.limits.max_bodies_bytes = 4 * o->limits.max_body_bytes;
 	s->engine = e;
 	s->bridge = b;
 	s->listen_fd = s->hup_fd = -1;

@@ -56,11 +56,13 @@ SIMD_INLINE void load_codes(const struct layout_info *l, const uint8_t *codes, _
 {
 	const __m256i low = _mm256_set1_epi8(15);
 	if (l->code_bits == 8) {
-		SIMD_UNROLL for (int g = 0; g < STEPS; g++) w[g] = load_bytes(codes + 4 * GROUP * g);
+		SIMD_UNROLL
+		for (int g = 0; g < STEPS; g++)
+			w[g] = load_bytes(codes + 4 * GROUP * g);
 		return;
 	}
-	SIMD_UNROLL for (int j = 0; j < STEPS / 2; j++)
-	{
+	SIMD_UNROLL
+	for (int j = 0; j < STEPS / 2; j++) {
 		__m256i both = load_bytes(codes + 4 * GROUP * j);
 		w[2 * j] = _mm256_and_si256(both, low);
 		w[2 * j + 1] = _mm256_and_si256(_mm256_srli_epi16(both, 4), low);
@@ -72,11 +74,12 @@ SIMD_INLINE __m256i dot_small(const __m256i w[STEPS], const int8_t *q, const int
 {
 	const __m256i ones = _mm256_set1_epi16(1);
 	__m256i sum = _mm256_setzero_si256();
-	SIMD_UNROLL for (int g = from; g < to; g += safe)
-	{
+	SIMD_UNROLL
+	for (int g = from; g < to; g += safe) {
 		__m256i pairs = _mm256_maddubs_epi16(w[g], four_inputs(q + 4 * g));
-		SIMD_UNROLL for (int i = g + 1; i < g + safe; i++) pairs =
-			_mm256_add_epi16(pairs, _mm256_maddubs_epi16(w[i], four_inputs(q + 4 * i)));
+		SIMD_UNROLL
+		for (int i = g + 1; i < g + safe; i++)
+			pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(w[i], four_inputs(q + 4 * i)));
 		sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, ones));
 	}
 	return sum;
@@ -87,12 +90,14 @@ SIMD_INLINE void dot_signed(const uint8_t *codes, const struct act_block *q, siz
 							__m256i s[TILE])
 {
 	const __m256i ones = _mm256_set1_epi16(1), top = _mm256_set1_epi8((char)-128);
-	SIMD_UNROLL for (int t = 0; t < n; t++) s[t] = _mm256_setzero_si256();
-	SIMD_UNROLL for (int g = 0; g < STEPS; g++)
-	{
+	SIMD_UNROLL
+	for (int t = 0; t < n; t++)
+		s[t] = _mm256_setzero_si256();
+	SIMD_UNROLL
+	for (int g = 0; g < STEPS; g++) {
 		__m256i w = _mm256_xor_si256(load_bytes(codes + 4 * GROUP * g), top), size = _mm256_abs_epi8(w);
-		SIMD_UNROLL for (int t = 0; t < n; t++)
-		{
+		SIMD_UNROLL
+		for (int t = 0; t < n; t++) {
 			__m256i a = _mm256_sign_epi8(four_inputs(q[(size_t)t * stride].q + 4 * g), w);
 			s[t] = _mm256_add_epi32(s[t], _mm256_madd_epi16(_mm256_maddubs_epi16(size, a), ones));
 		}
@@ -117,11 +122,11 @@ SIMD_INLINE void halves_step(const struct layout_info *l, const uint8_t *header,
 							 const __m256i w[STEPS], const struct act_block *q, size_t stride, const int n,
 							 __m256 acc[TILE])
 {
-	SIMD_UNROLL for (int i = 0; i < 2; i++)
-	{
+	SIMD_UNROLL
+	for (int i = 0; i < 2; i++) {
 		__m256 scale = _mm256_mul_ps(load_s8(after + SUB * i + ROWS * part), load_halves(header + 2 * ROWS * part));
-		SIMD_UNROLL for (int t = 0; t < n; t++)
-		{
+		SIMD_UNROLL
+		for (int t = 0; t < n; t++) {
 			const struct act_block *a = q + (size_t)t * stride;
 			__m256i s = _mm256_add_epi32(start_of(a, l->zero, i), dot_small(w, a->q, 4 * i, 4 * i + 4, 2));
 			acc[t] = add_scaled(s, scale, a, acc[t]);
@@ -151,8 +156,8 @@ SIMD_INLINE void block_step(const struct layout_info *l, const uint8_t *header, 
 																 load_halves(header + HALVES + 2 * ROWS * part)));
 	else if (l->has_min)
 		min = load_halves(after + HALVES + 2 * ROWS * part);
-	SIMD_UNROLL for (int t = 0; t < n; t++)
-	{
+	SIMD_UNROLL
+	for (int t = 0; t < n; t++) {
 		const struct act_block *a = q + (size_t)t * stride;
 		if (l->zero != 128)
 			s[t] = _mm256_add_epi32(start_of(a, l->zero, 0), dot_small(w, a->q, 0, STEPS, l->code_bits == 4 ? 8 : 4));
@@ -168,7 +173,9 @@ SIMD_INLINE void multiply_int(const enum cpu_layout layout, const struct cpu_til
 	const uint8_t *ahead = t->ahead;
 	for (int part = 0; part < PARTS; part++) {
 		__m256 acc[TILE];
-		SIMD_UNROLL for (int i = 0; i < n; i++) acc[i] = _mm256_setzero_ps();
+		SIMD_UNROLL
+		for (int i = 0; i < n; i++)
+			acc[i] = _mm256_setzero_ps();
 		const uint8_t *block = t->w, *header = block;
 		for (size_t b = 0; b < t->n; b++, block += l->block) {
 			if (l->header && b % (SUPER / BLOCK) == 0) {
@@ -179,7 +186,9 @@ SIMD_INLINE void multiply_int(const enum cpu_layout layout, const struct cpu_til
 				_mm_prefetch((const char *)ahead + ((size_t)i + b * (size_t)t->lines) * 64, _MM_HINT_T0);
 			block_step(l, header, block, part, t->q + b, t->stride, n, acc);
 		}
-		SIMD_UNROLL for (int i = 0; i < n; i++) _mm256_store_ps(t->c + GROUP * i + ROWS * part, acc[i]);
+		SIMD_UNROLL
+		for (int i = 0; i < n; i++)
+			_mm256_store_ps(t->c + GROUP * i + ROWS * part, acc[i]);
 	}
 }
 
@@ -201,19 +210,27 @@ SIMD_INLINE void multiply_float(const enum cpu_layout layout, const struct cpu_t
 		__m256 acc[TILE][2];
 		const uint8_t *p = t->w, *ahead = t->ahead;
 		float *c = t->c + ROWS * part;
-		SIMD_UNROLL for (int i = 0; i < n; i++) SIMD_UNROLL for (int h = 0; h < 2; h++) acc[i][h] =
-			_mm256_load_ps(c + GROUP * i + ROWS * h);
+		SIMD_UNROLL
+		for (int i = 0; i < n; i++)
+			SIMD_UNROLL
+		for (int h = 0; h < 2; h++)
+			acc[i][h] = _mm256_load_ps(c + GROUP * i + ROWS * h);
 		for (size_t k = 0; k < t->n; k++, p += size) {
 			for (int i = 0; part == 0 && i < t->lines; i++, ahead += 64)
 				_mm_prefetch((const char *)ahead, _MM_HINT_T0);
 			__m256 w[2] = {load_weights(layout, p, part), load_weights(layout, p, part + 1)};
-			SIMD_UNROLL for (int i = 0; i < n; i++)
-			{
+			SIMD_UNROLL
+			for (int i = 0; i < n; i++) {
 				__m256 x = _mm256_set1_ps(t->x[(size_t)i * t->stride + k]);
-				SIMD_UNROLL for (int h = 0; h < 2; h++) acc[i][h] = _mm256_fmadd_ps(w[h], x, acc[i][h]);
+				SIMD_UNROLL
+				for (int h = 0; h < 2; h++)
+					acc[i][h] = _mm256_fmadd_ps(w[h], x, acc[i][h]);
 			}
 		}
-		SIMD_UNROLL for (int i = 0; i < n; i++) SIMD_UNROLL for (int h = 0; h < 2; h++)
+		SIMD_UNROLL
+		for (int i = 0; i < n; i++)
+			SIMD_UNROLL
+		for (int h = 0; h < 2; h++)
 			_mm256_store_ps(c + GROUP * i + ROWS * h, acc[i][h]);
 	}
 }

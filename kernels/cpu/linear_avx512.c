@@ -20,7 +20,7 @@ LANES_INLINE void lanes_mul_add(lanes *a, const lanes *b, const lanes *c)
 
 #include "kernels/cpu/linear_rows.h"
 
-enum { INT_TILE = 12, FLOAT_TILE = 6, HALF_GROUPS = 2 };
+enum { INT_TILE = 6, FLOAT_TILE = 6, HALF_GROUPS = 2 };
 
 SIMD_INLINE __m512i load_bytes(const uint8_t *p)
 {
@@ -54,93 +54,87 @@ SIMD_INLINE int32_t start_of(const struct act_block *q, int zero, int part)
 	return zero == 8 ? q->zero8 : zero == 16 ? q->zero16 : zero == 32 ? q->zero32[part] : zero == 128 ? q->zero128 : 0;
 }
 
-// A tile in registers: n tokens by `halves` (1 or 2) vectors of 16 rows, from vector `first` of the group on.
-struct tile_shape {
-	int n, first, halves;
-};
-
+// A tile in registers: tokens by the two vectors of a group.
 typedef __m512i sums[INT_TILE][HALF_GROUPS];
 typedef __m512 floats[INT_TILE][HALF_GROUPS];
 
-SIMD_INLINE void add_products(const struct tile_shape d, const __m512i w[HALF_GROUPS], const struct act_block *q,
-							  size_t stride, int step, sums s)
+SIMD_INLINE void add_products(const int n, const __m512i w[HALF_GROUPS], const struct act_block *q, size_t stride,
+							  int step, sums s)
 {
 	SIMD_UNROLL
-	for (int t = 0; t < d.n; t++) {
+	for (int t = 0; t < n; t++) {
 		__m512i a = four_inputs(q[(size_t)t * stride].q + 4 * step);
 		SIMD_UNROLL
-		for (int h = 0; h < d.halves; h++)
+		for (int h = 0; h < HALF_GROUPS; h++)
 			s[t][h] = _mm512_dpbusd_epi32(s[t][h], w[h], a);
 	}
 }
 
 // s += codes of steps from … to - 1 (of four inputs) times the tokens' inputs.
-SIMD_INLINE void dot_bytes(const struct tile_shape d, const uint8_t *codes, const struct act_block *q, size_t stride,
-						   int from, int to, sums s)
+SIMD_INLINE void dot_bytes(const int n, const uint8_t *codes, const struct act_block *q, size_t stride, int from,
+						   int to, sums s)
 {
 	__m512i w[HALF_GROUPS];
 	SIMD_UNROLL
 	for (int g = from; g < to; g++) {
 		SIMD_UNROLL
-		for (int h = 0; h < d.halves; h++)
-			w[h] = load_bytes(codes + 128 * g + 64 * (d.first + h));
-		add_products(d, w, q, stride, g, s);
+		for (int h = 0; h < HALF_GROUPS; h++)
+			w[h] = load_bytes(codes + 128 * g + 64 * h);
+		add_products(n, w, q, stride, g, s);
 	}
 }
 
-SIMD_INLINE void dot_nibbles(const struct tile_shape d, const uint8_t *codes, const struct act_block *q, size_t stride,
-							 sums s)
+SIMD_INLINE void dot_nibbles(const int n, const uint8_t *codes, const struct act_block *q, size_t stride, sums s)
 {
 	const __m512i low = _mm512_set1_epi8(15);
 	__m512i both[HALF_GROUPS], w[HALF_GROUPS];
 	SIMD_UNROLL
 	for (int j = 0; j < 4; j++) {
 		SIMD_UNROLL
-		for (int h = 0; h < d.halves; h++) {
-			both[h] = load_bytes(codes + 128 * j + 64 * (d.first + h));
+		for (int h = 0; h < HALF_GROUPS; h++) {
+			both[h] = load_bytes(codes + 128 * j + 64 * h);
 			w[h] = _mm512_and_si512(both[h], low);
 		}
-		add_products(d, w, q, stride, 2 * j, s);
+		add_products(n, w, q, stride, 2 * j, s);
 		SIMD_UNROLL
-		for (int h = 0; h < d.halves; h++)
+		for (int h = 0; h < HALF_GROUPS; h++)
 			w[h] = _mm512_and_si512(_mm512_srli_epi16(both[h], 4), low);
-		add_products(d, w, q, stride, 2 * j + 1, s);
+		add_products(n, w, q, stride, 2 * j + 1, s);
 	}
 }
 
-SIMD_INLINE void start(const struct tile_shape d, const struct act_block *q, size_t stride, const int zero, int part,
-					   sums s)
+SIMD_INLINE void start(const int n, const struct act_block *q, size_t stride, const int zero, int part, sums s)
 {
 	SIMD_UNROLL
-	for (int t = 0; t < d.n; t++) {
+	for (int t = 0; t < n; t++) {
 		__m512i from = _mm512_set1_epi32(start_of(q + (size_t)t * stride, zero, part));
 		SIMD_UNROLL
-		for (int h = 0; h < d.halves; h++)
+		for (int h = 0; h < HALF_GROUPS; h++)
 			s[t][h] = from;
 	}
 }
 
 // acc += sums · (scale · d)
-SIMD_INLINE void scale_sums(const struct tile_shape d, const struct act_block *q, size_t stride,
-							const __m512 scale[HALF_GROUPS], sums s, floats acc)
+SIMD_INLINE void scale_sums(const int n, const struct act_block *q, size_t stride, const __m512 scale[HALF_GROUPS],
+							sums s, floats acc)
 {
 	SIMD_UNROLL
-	for (int h = 0; h < d.halves; h++) {
+	for (int h = 0; h < HALF_GROUPS; h++) {
 		SIMD_UNROLL
-		for (int t = 0; t < d.n; t++) {
+		for (int t = 0; t < n; t++) {
 			__m512 both = _mm512_mul_ps(scale[h], _mm512_set1_ps(q[(size_t)t * stride].d));
 			acc[t][h] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[t][h]), both, acc[t][h]);
 		}
 	}
 }
 
-SIMD_INLINE void add_minima(const struct tile_shape d, const struct act_block *q, size_t stride,
-							const __m512 min[HALF_GROUPS], floats acc)
+SIMD_INLINE void add_minima(const int n, const struct act_block *q, size_t stride, const __m512 min[HALF_GROUPS],
+							floats acc)
 {
 	SIMD_UNROLL
-	for (int h = 0; h < d.halves; h++) {
+	for (int h = 0; h < HALF_GROUPS; h++) {
 		SIMD_UNROLL
-		for (int t = 0; t < d.n; t++)
+		for (int t = 0; t < n; t++)
 			acc[t][h] = _mm512_fmadd_ps(min[h], _mm512_set1_ps(q[(size_t)t * stride].d_sum), acc[t][h]);
 	}
 }
@@ -164,8 +158,8 @@ SIMD_INLINE __m512 block_min(const struct layout_info *l, const uint8_t *header,
 	return _mm512_sub_ps(_mm512_set1_ps(-0.0f), m);
 }
 
-SIMD_INLINE void block_step(const struct layout_info *l, const struct tile_shape d, const uint8_t *header,
-							const uint8_t *block, const struct act_block *q, size_t stride, floats acc)
+SIMD_INLINE void block_step(const struct layout_info *l, const int n, const uint8_t *header, const uint8_t *block,
+							const struct act_block *q, size_t stride, floats acc)
 {
 	const uint8_t *after = block + (l->code_bits == 4 ? NIBBLES : BYTES);
 	const int parts = l->sub_scales == 2 ? 2 : 1;
@@ -173,58 +167,46 @@ SIMD_INLINE void block_step(const struct layout_info *l, const struct tile_shape
 	__m512 v[HALF_GROUPS];
 	SIMD_UNROLL
 	for (int part = 0; part < parts; part++) {
-		start(d, q, stride, l->zero, part, s);
+		start(n, q, stride, l->zero, part, s);
 		if (l->code_bits == 4)
-			dot_nibbles(d, block, q, stride, s);
+			dot_nibbles(n, block, q, stride, s);
 		else
-			dot_bytes(d, block, q, stride, 8 / parts * part, 8 / parts * (part + 1), s);
+			dot_bytes(n, block, q, stride, 8 / parts * part, 8 / parts * (part + 1), s);
 		SIMD_UNROLL
-		for (int h = 0; h < d.halves; h++)
-			v[h] = block_scale(l, header, after, part, d.first + h);
-		scale_sums(d, q, stride, v, s, acc);
+		for (int h = 0; h < HALF_GROUPS; h++)
+			v[h] = block_scale(l, header, after, part, h);
+		scale_sums(n, q, stride, v, s, acc);
 	}
 	if (l->has_min) {
 		SIMD_UNROLL
-		for (int h = 0; h < d.halves; h++)
-			v[h] = block_min(l, header, after, d.first + h);
-		add_minima(d, q, stride, v, acc);
+		for (int h = 0; h < HALF_GROUPS; h++)
+			v[h] = block_min(l, header, after, h);
+		add_minima(n, q, stride, v, acc);
 	}
 }
 
-SIMD_INLINE void multiply_shape(const enum cpu_layout layout, const struct cpu_tile *t, const struct tile_shape d)
+SIMD_INLINE void multiply_int(const enum cpu_layout layout, const struct cpu_tile *t, const int n)
 {
 	const struct layout_info *l = &layout_infos[layout];
 	const uint8_t *block = t->w, *header = block, *ahead = t->ahead;
 	floats acc;
 	SIMD_UNROLL
-	for (int i = 0; i < d.n; i++)
+	for (int i = 0; i < n; i++)
 		acc[i][0] = acc[i][1] = _mm512_setzero_ps();
 	for (size_t b = 0; b < t->n; b++, block += l->block) {
 		if (l->header && b % (SUPER / BLOCK) == 0) {
 			header = block;
 			block += l->header;
 		}
-		for (int i = 0; d.first == 0 && i < t->lines; i++, ahead += 64)
+		for (int i = 0; i < t->lines; i++, ahead += 64)
 			_mm_prefetch((const char *)ahead, _MM_HINT_T0);
-		block_step(l, d, header, block, t->q + b, t->stride, acc);
+		block_step(l, n, header, block, t->q + b, t->stride, acc);
 	}
 	SIMD_UNROLL
-	for (int i = 0; i < d.n; i++) {
+	for (int i = 0; i < n; i++) {
 		SIMD_UNROLL
-		for (int h = 0; h < d.halves; h++)
-			_mm512_store_ps(t->c + GROUP * i + 16 * (d.first + h), acc[i][h]);
-	}
-}
-
-// Up to 6 tokens both halves of the group at once; more tokens one half after the other, so that weights are unpacked for
-// twice as many.
-SIMD_INLINE void multiply_int(const enum cpu_layout layout, const struct cpu_tile *t, const int n)
-{
-	if (n <= INT_TILE / 2) {
-		multiply_shape(layout, t, (struct tile_shape){n, 0, 2});
-	} else {
-		multiply_shape(layout, t, (struct tile_shape){n, 0, 1});
-		multiply_shape(layout, t, (struct tile_shape){n, 1, 1});
+		for (int h = 0; h < HALF_GROUPS; h++)
+			_mm512_store_ps(t->c + GROUP * i + 16 * h, acc[i][h]);
 	}
 }
 
@@ -266,46 +248,38 @@ SIMD_INLINE void multiply_float(const enum cpu_layout layout, const struct cpu_t
 		_mm512_store_ps(t->c + 16 * i, acc[i / HALF_GROUPS][i % HALF_GROUPS]);
 }
 
-// A function for each layout, with the loops over tokens unrolled for each count: a count that the compiler does not know
-// would keep the accumulators in memory.
+// A function for each layout, with the loops over tokens unrolled for each count: a count that the compiler does not
+// know would keep the accumulators in memory.
 #define CASE(body, what, n)                                                                                            \
 	case n:                                                                                                            \
 		body(what, t, n);                                                                                              \
 		return;
-#define CASES_TO_6(body, what)                                                                                         \
+#define CASES(body, what)                                                                                              \
 	CASE(body, what, 1)                                                                                                \
 	CASE(body, what, 2)                                                                                                \
 	CASE(body, what, 3)                                                                                                \
 	CASE(body, what, 4)                                                                                                \
 	CASE(body, what, 5)                                                                                                \
 	CASE(body, what, 6)
-#define CASES_TO_12(body, what)                                                                                        \
-	CASES_TO_6(body, what)                                                                                             \
-	CASE(body, what, 7)                                                                                                \
-	CASE(body, what, 8)                                                                                                \
-	CASE(body, what, 9)                                                                                                \
-	CASE(body, what, 10)                                                                                               \
-	CASE(body, what, 11)                                                                                               \
-	CASE(body, what, 12)
-#define TILES(name, cases, body, what)                                                                                 \
+#define TILES(name, body, what)                                                                                        \
 	static void name(const struct cpu_tile *t)                                                                         \
 	{                                                                                                                  \
 		switch (t->n_tokens) {                                                                                         \
-			cases(body, what)                                                                                          \
+			CASES(body, what)                                                                                          \
 		}                                                                                                              \
 	}
 
-TILES(multiply_q4_0, CASES_TO_12, multiply_int, LAYOUT_Q4_0)
-TILES(multiply_q4_1, CASES_TO_12, multiply_int, LAYOUT_Q4_1)
-TILES(multiply_q5_0, CASES_TO_12, multiply_int, LAYOUT_Q5_0)
-TILES(multiply_q5_1, CASES_TO_12, multiply_int, LAYOUT_Q5_1)
-TILES(multiply_q8_0, CASES_TO_12, multiply_int, LAYOUT_Q8_0)
-TILES(multiply_q4_k, CASES_TO_12, multiply_int, LAYOUT_Q4_K)
-TILES(multiply_q5_k, CASES_TO_12, multiply_int, LAYOUT_Q5_K)
-TILES(multiply_q6_k, CASES_TO_12, multiply_int, LAYOUT_Q6_K)
-TILES(multiply_f16, CASES_TO_6, multiply_float, LAYOUT_F16)
-TILES(multiply_bf16, CASES_TO_6, multiply_float, LAYOUT_BF16)
-TILES(multiply_f32, CASES_TO_6, multiply_float, LAYOUT_F32)
+TILES(multiply_q4_0, multiply_int, LAYOUT_Q4_0)
+TILES(multiply_q4_1, multiply_int, LAYOUT_Q4_1)
+TILES(multiply_q5_0, multiply_int, LAYOUT_Q5_0)
+TILES(multiply_q5_1, multiply_int, LAYOUT_Q5_1)
+TILES(multiply_q8_0, multiply_int, LAYOUT_Q8_0)
+TILES(multiply_q4_k, multiply_int, LAYOUT_Q4_K)
+TILES(multiply_q5_k, multiply_int, LAYOUT_Q5_K)
+TILES(multiply_q6_k, multiply_int, LAYOUT_Q6_K)
+TILES(multiply_f16, multiply_float, LAYOUT_F16)
+TILES(multiply_bf16, multiply_float, LAYOUT_BF16)
+TILES(multiply_f32, multiply_float, LAYOUT_F32)
 
 const struct cpu_linear_isa cpu_linear_avx512 = {
 	.int_tile = INT_TILE,

@@ -24,7 +24,7 @@ enum {
 	GROUP = 32,
 	BLOCK = 32,
 	SUPER = 256,
-	MAX_TILE = 12, // tokens
+	MAX_TILE = 8, // tokens
 };
 
 enum cpu_layout {

@@ -29,16 +29,27 @@ LANES_INLINE float lanes_sum(const lanes *v)
 	return s[0];
 }
 
-// Halving: 16 lanes to 8 to 4, the rest one by one.
-LANES_INLINE int32_t int_lanes_sum(const int_lanes *v)
+// Halving: 16 lanes to 8 to 4.
+LANES_INLINE void int_lanes_halve(const int_lanes *v, int_lanes4 *sum)
 {
 	int_lanes8 a[2];
 	memcpy(a, v, sizeof a);
 	a[0] += a[1];
 	int_lanes4 b[2];
 	memcpy(b, &a[0], sizeof b);
-	b[0] += b[1];
-	return b[0][0] + b[0][1] + b[0][2] + b[0][3];
+	*sum = b[0] + b[1];
+}
+
+// The sums of both.
+LANES_INLINE void int_lanes_sums(const int_lanes v[2], int sums[2])
+{
+	int_lanes4 a, b, c;
+	int_lanes_halve(&v[0], &a);
+	int_lanes_halve(&v[1], &b);
+	c = __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7);
+	c += __builtin_shufflevector(c, c, 1, 0, 3, 2);
+	sums[0] = c[0];
+	sums[1] = c[2];
 }
 
 LANES_INLINE int32_t int_lanes_max(const int_lanes *v)
@@ -51,8 +62,10 @@ LANES_INLINE int32_t int_lanes_max(const int_lanes *v)
 	memcpy(b, &a[0], sizeof b);
 	more4 = b[0] > b[1];
 	b[0] = (b[0] & more4) | (b[1] & ~more4);
-	int32_t x = b[0][0] > b[0][1] ? b[0][0] : b[0][1], y = b[0][2] > b[0][3] ? b[0][2] : b[0][3];
-	return x > y ? x : y;
+	b[1] = __builtin_shufflevector(b[0], b[0], 2, 3, 0, 1);
+	more4 = b[0] > b[1];
+	b[0] = (b[0] & more4) | (b[1] & ~more4);
+	return b[0][0] > b[0][1] ? b[0][0] : b[0][1];
 }
 
 // e^x within 2 units in the last place for -87 … 88, and the value at the nearer end beyond; NaN stays NaN.
@@ -133,17 +146,17 @@ static void rows_norm(const struct norm *n, const float *x, size_t d, float *y)
 	memcpy(y + i, &v, (d - i) * sizeof *y);
 }
 
-// d = max |x| / 127, q = round(x / d) to nearest even. A block of nothing but tiny values (whose 127 / max overflows)
-// becomes zero; a NaN makes d NaN, so it is not lost.
+// d = max |x| · (1 / 127), q = round(x / d) to nearest even. A block of nothing but tiny values (whose 127 / max
+// overflows) becomes zero; a NaN makes d NaN, so it is not lost.
 LANES_INLINE void quantise_block(const float *x, struct act_block *q)
 {
 	const float shift = 0x1.8p23f; // as in lanes_exp
 	lanes v[2];
 	int_lanes a[2];
-	memcpy(v, x, sizeof v);
-	memcpy(a, x, sizeof a);
-	a[0] &= 0x7FFFFFFF; // absolute floats compare like their bits
-	a[1] &= 0x7FFFFFFF;
+	for (int h = 0; h < 2; h++) {
+		lanes_load(x + LANES * h, &v[h]);
+		a[h] = (int_lanes)v[h] & 0x7FFFFFFF; // absolute floats compare like their bits
+	}
 	int_lanes greater = a[0] > a[1];
 	a[0] = (a[0] & greater) | (a[1] & ~greater);
 	int32_t most = int_lanes_max(&a[0]);
@@ -152,14 +165,14 @@ LANES_INLINE void quantise_block(const float *x, struct act_block *q)
 	float inverse = max < 1e-30f ? 0 : 127 / max;
 	int sums[2];
 	for (int h = 0; h < 2; h++) {
-		a[h] = (int_lanes)(v[h] * inverse + shift) - 0x4B400000;
+		// The low byte, which is all there is unless a NaN came in.
+		a[h] = (int_lanes)(v[h] * inverse + shift) << 24 >> 24;
 		byte_lanes bytes = __builtin_convertvector(a[h], byte_lanes);
 		memcpy(q->q + LANES * h, &bytes, sizeof bytes);
-		a[h] = __builtin_convertvector(bytes, int_lanes); // what a NaN left is cut to a byte, too
-		sums[h] = int_lanes_sum(&a[h]);
 	}
+	int_lanes_sums(a, sums);
 	int sum = sums[0] + sums[1];
-	q->d = max < 1e-30f ? 0 : max / 127;
+	q->d = max < 1e-30f ? 0 : max * (1 / 127.0f);
 	q->d_sum = q->d * (float)sum;
 	q->zero8 = -8 * sum;
 	q->zero16 = -16 * sum;

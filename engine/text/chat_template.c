@@ -15,9 +15,9 @@
 
 struct chat_template {
 	struct jinja_template *jinja;
-	json_t *specials;       // bos_token, eos_token, …
-	bool takes_lists;       // content may be a list of parts
-	bool knows_developer;   // the source names the role
+	json_t *specials;	  // bos_token, eos_token, …
+	bool takes_lists;	  // content may be a list of parts
+	bool knows_developer; // the source names the role
 };
 
 static const char *const trusted[] = {"bos_token", "eos_token", "unk_token", "pad_token", NULL};
@@ -37,7 +37,8 @@ static bool contains(const struct buf *b, const char *s)
 	return b->len && memmem(b->data, b->len, s, strlen(s));
 }
 
-static int run(const struct chat_template *t, json_t *vars, int64_t now, struct jinja_output *out, char *err, size_t len)
+static int run(const struct chat_template *t, json_t *vars, int64_t now, struct jinja_output *out, char *err,
+			   size_t len)
 {
 	bool raised;
 	return jinja_render(t->jinja, vars, trusted, now, out, &raised, err, len);
@@ -50,17 +51,20 @@ static bool takes_lists(const struct chat_template *t)
 	struct jinja_output out;
 	json_t *vars = json_copy(t->specials);
 	jinja_output_init(&out);
-	json_object_set_new(vars, "messages", json_pack("[{s:s,s:[{s:s,s:s}]}]", "role", "user", "content", "type", "text", "text", "QUIRE_PROBE"));
+	json_object_set_new(
+		vars, "messages",
+		json_pack("[{s:s,s:[{s:s,s:s}]}]", "role", "user", "content", "type", "text", "text", "QUIRE_PROBE"));
 	json_object_set_new(vars, "add_generation_prompt", json_true());
 	int rc = run(t, vars, 0, &out, err, sizeof err);
-	bool yes = !rc && contains(&out.text, "QUIRE_PROBE") && !contains(&out.text, "'type'") && !contains(&out.text, "\"type\"");
+	bool yes =
+		!rc && contains(&out.text, "QUIRE_PROBE") && !contains(&out.text, "'type'") && !contains(&out.text, "\"type\"");
 	jinja_output_deinit(&out);
 	json_decref(vars);
 	return yes;
 }
 
-int chat_template_create(const char *source, size_t n, const struct tokenizer *tok, struct chat_template **out, const char **note,
-                         char *err, size_t len)
+int chat_template_create(const char *source, size_t n, const struct tokenizer *tok, struct chat_template **out,
+						 const char **note, char *err, size_t len)
 {
 	struct chat_template *t = mem_zalloc(1, sizeof *t);
 	*out = NULL;
@@ -122,7 +126,8 @@ static json_t *join_parts(const json_t *parts)
 	return out;
 }
 
-// One message as the template shall see it: null members dropped, reasoning under both names, content in the form it takes.
+// One message as the template shall see it: null members dropped, reasoning under both names, content in the form it
+// takes.
 static json_t *normalize(const struct chat_template *t, const json_t *message)
 {
 	static const char *const reasoning[] = {"reasoning_content", "thinking", "reasoning"};
@@ -146,6 +151,17 @@ static json_t *normalize(const struct chat_template *t, const json_t *message)
 	return out;
 }
 
+static json_t *with_tag(const json_t *text)
+{
+	struct buf b;
+	buf_init(&b);
+	buf_append(&b, json_string_value(text), json_string_length(text));
+	buf_puts(&b, tag);
+	json_t *out = json_stringn(b.data, b.len);
+	buf_deinit(&b);
+	return out;
+}
+
 // Appends the tag to the final message's text; false if it has none.
 static bool tag_final(json_t *messages)
 {
@@ -157,14 +173,14 @@ static bool tag_final(json_t *messages)
 			json_t *part = json_array_get(copy, i), *text = json_object_get(part, "text");
 			if (!json_is_string(text))
 				continue;
-			json_object_set_new(part, "text", json_sprintf("%s%s", json_string_value(text), tag));
+			json_object_set_new(part, "text", with_tag(text));
 			return true;
 		}
 		return false;
 	}
 	if (!json_is_string(content))
 		return false;
-	json_object_set_new(last, "content", json_sprintf("%s%s", json_string_value(content), tag));
+	json_object_set_new(last, "content", with_tag(content));
 	return true;
 }
 
@@ -184,7 +200,8 @@ static int cut_at_tag(struct jinja_output *out, char *err, size_t len)
 			break;
 		}
 	if (at == SIZE_MAX)
-		return err_set(err, len, ERR_INVALID, "continue_final_message: the template does not show the final message as it is");
+		return err_set(err, len, ERR_INVALID,
+					   "continue_final_message: the template does not show the final message as it is");
 	bool trimmed = at + n >= out->text.len || out->text.data[at + n] != ' ';
 	while (trimmed && at > 0 && isspace((unsigned char)out->text.data[at - 1]))
 		at--;
@@ -192,8 +209,8 @@ static int cut_at_tag(struct jinja_output *out, char *err, size_t len)
 	return 0;
 }
 
-int chat_template_render(const struct chat_template *t, const struct chat_request *r, int64_t now, struct jinja_output *out, char *err,
-                         size_t len)
+int chat_template_render(const struct chat_template *t, const struct chat_request *r, int64_t now,
+						 struct jinja_output *out, char *err, size_t len)
 {
 	json_t *vars = json_copy(t->specials), *messages = json_array(), *m, *v;
 	const char *key;

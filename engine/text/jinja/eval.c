@@ -21,11 +21,15 @@ void jinja__error(struct render *r, int rc, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(what, sizeof what, fmt, ap);
 	va_end(ap);
-	if (r->raised)
-		err_set(r->err, r->len, rc, "%s", what);
-	else
-		err_set(r->err, r->len, rc, "line %d: %s", r->at ? r->at->line : 0, what);
+	err_set(r->err, r->len, rc, "line %d: %s", r->at ? r->at->line : 0, what);
 	r->rc = rc;
+	longjmp(r->fail, 1);
+}
+
+void jinja__raise(struct render *r, struct str message)
+{
+	r->raised = true;
+	r->rc = err_set(r->err, r->len, ERR_INVALID, "%.*s", (int)message.n, message.s);
 	longjmp(r->fail, 1);
 }
 
@@ -69,7 +73,7 @@ static struct value lookup(struct render *r, const char *name, size_t n)
 	struct value key = key_of(name, n), *v;
 	const char *kept;
 	for (struct scope *s = r->scope; s; s = s->up)
-		if ((v = v_find(&s->vars, key)))
+		if ((v = v_find(r, &s->vars, key)))
 			return *v;
 	if (jinja__is_builtin(name, n, &kept))
 		return (struct value){.type = V_BUILTIN, .name = kept};
@@ -290,21 +294,42 @@ static bool compare(struct render *r, enum op op, struct value a, struct value b
 
 // --- parts of values
 
+static struct value macro_attr(struct render *r, const struct node *m, const char *name, size_t n);
+
 struct value jinja__attr(struct render *r, struct value v, const char *name, size_t n)
 {
 	struct value *found;
 	if (v.type == V_UNDEFINED)
 		jinja__error(r, ERR_INVALID, "'%.60s' is undefined", v.name);
 	if (v.type == V_NAMESPACE || v.type == V_LOOP)
-		return (found = v_find(v.d, key_of(name, n))) ? *found : (struct value){.type = V_UNDEFINED, .name = name};
+		return (found = v_find(r, v.d, key_of(name, n))) ? *found : (struct value){.type = V_UNDEFINED, .name = name};
+	if (v.type == V_MACRO)
+		return macro_attr(r, v.macro->n, name, n);
 	if (jinja__has_method(v, name, n)) {
 		struct method *m = jinja__get(r, sizeof *m);
 		*m = (struct method){v, name, n};
 		return (struct value){.type = V_METHOD, .m = m};
 	}
-	if (v.type == V_DICT && (found = v_find(v.d, key_of(name, n))))
+	if (v.type == V_DICT && (found = v_find(r, v.d, key_of(name, n))))
 		return *found;
 	return (struct value){.type = V_UNDEFINED, .name = name};
+}
+
+// The i-th character, from the end where i is negative.
+static struct value character(struct render *r, struct str s, int64_t i)
+{
+	int64_t len = (int64_t)v_length(r, (struct value){.type = V_STRING, .s = s});
+	size_t at = 0, n = 1;
+	jinja__step(r, s.n / 16);
+	i = i < 0 ? i + len : i;
+	if (i < 0 || i >= len)
+		return (struct value){.type = V_UNDEFINED, .name = "element"};
+	for (i++; at < s.n; at++) // to the first byte of character i
+		if (((unsigned char)s.s[at] & 0xC0) != 0x80 && --i == 0)
+			break;
+	while (at + n < s.n && ((unsigned char)s.s[at + n] & 0xC0) == 0x80)
+		n++;
+	return (struct value){.type = V_STRING, .s = v_sub(s, at, n)};
 }
 
 struct value jinja__index(struct render *r, struct value v, struct value key)
@@ -313,7 +338,7 @@ struct value jinja__index(struct render *r, struct value v, struct value key)
 	if (v.type == V_UNDEFINED)
 		jinja__error(r, ERR_INVALID, "'%.60s' is undefined", v.name);
 	if (v.type == V_DICT || v.type == V_NAMESPACE || v.type == V_LOOP)
-		if ((found = v_find(v.d, key)))
+		if ((found = v_find(r, v.d, key)))
 			return *found;
 	if (key.type == V_STRING && v.type != V_LIST && v.type != V_TUPLE && v.type != V_STRING) {
 		struct value part = jinja__attr(r, v, key.s.s, key.s.n);
@@ -321,7 +346,9 @@ struct value jinja__index(struct render *r, struct value v, struct value key)
 			part.name = "element"; // a key of the render is no terminated string
 		return part;
 	}
-	if ((v.type == V_LIST || v.type == V_TUPLE || v.type == V_STRING) && whole(key)) {
+	if (v.type == V_STRING && whole(key))
+		return character(r, v.s, v_int(r, key, "an index"));
+	if ((v.type == V_LIST || v.type == V_TUPLE) && whole(key)) {
 		items = v_items(r, v);
 		int64_t i = v_int(r, key, "an index");
 		i = i < 0 ? i + (int64_t)items.l->n : i;
@@ -399,35 +426,73 @@ struct value args_get(struct args *a, size_t i, const char *name, struct value o
 	return otherwise;
 }
 
-static struct value call_macro(struct render *r, const struct node *m, struct args *a, const struct value *caller)
+static struct value closure(struct render *r, const struct node *n)
 {
-	struct scope *outer = r->scope, *s = jinja__get(r, sizeof *s), *base = outer;
-	while (base->up)
-		base = base->up; // a macro sees the template's variables, not its caller's
-	*s = (struct scope){.up = base, .is_macro = true};
+	struct closure *c = jinja__get(r, sizeof *c);
+	*c = (struct closure){n, r->scope};
+	return (struct value){.type = V_MACRO, .macro = c};
+}
+
+static bool is_parameter(const struct node *m, struct str key)
+{
+	for (const struct node *p = m->kids; p; p = p->next)
+		if (p->n_name == key.n && !memcmp(p->name, key.s, key.n))
+			return true;
+	return false;
+}
+
+// What no parameter takes: varargs and kwargs where the macro names them, else an error.
+static void bind_rest(struct render *r, struct scope *s, const struct node *m, const struct args *a, size_t n_params)
+{
+	struct value more = v_list(r, V_TUPLE), named = v_dict(r);
+	for (size_t i = n_params; i < a->n_pos; i++)
+		v_push(r, more.l, a->pos[i]);
+	for (size_t i = 0; i < a->n_named; i++)
+		if (!is_parameter(m, a->named[i].k.s))
+			v_put(r, named.d, a->named[i].k, a->named[i].v);
+	if (more.l->n && !m->flag)
+		jinja__error(r, ERR_INVALID, "macro '%.60s' takes not more than %zu argument(s)", m->name, n_params);
+	if (named.d->n && !m->keywords)
+		jinja__error(r, ERR_INVALID, "macro '%.60s' takes no keyword argument '%.*s'", m->name,
+					 (int)(named.d->e[0].k.s.n < 60 ? named.d->e[0].k.s.n : 60), named.d->e[0].k.s.s);
+	v_put(r, &s->vars, v_str("varargs", 7), more);
+	v_put(r, &s->vars, v_str("kwargs", 6), named);
+}
+
+static struct value call_macro(struct render *r, const struct closure *f, struct args *a, const struct value *caller)
+{
+	const struct node *m = f->n;
+	struct scope *outer = r->scope, *s = jinja__get(r, sizeof *s);
+	*s = (struct scope){.up = f->scope}; // a macro sees what was around it, not its caller's variables
 	size_t i = 0;
 	jinja__enter(r);
+	r->scope = s;
 	for (const struct node *p = m->kids; p; p = p->next, i++) {
-		char name[128];
-		snprintf(name, sizeof name, "%.*s", (int)(p->n_name < 127 ? p->n_name : 127), p->name);
-		struct value none = {.type = V_UNDEFINED, .name = p->name}, v = args_get(a, i, name, none);
-		r->scope = s;
+		struct value v = args_get(a, i, p->name, (struct value){.type = V_UNDEFINED, .name = p->name});
 		if (v.type == V_UNDEFINED && p->value)
 			v = jinja__eval(r, p->value);
 		assign(r, s, p, v);
 	}
-	if (a->n_pos > i)
-		jinja__error(r, ERR_INVALID, "macro '%.*s' takes not more than %zu argument(s)", (int)(m->n_name < 60 ? m->n_name : 60), m->name, i);
-	const struct value *old = r->caller;
+	bind_rest(r, s, m, a, i);
 	if (caller)
 		v_put(r, &s->vars, v_str("caller", 6), *caller);
-	r->caller = caller;
-	r->scope = s;
 	struct value out = capture(r, m->b);
 	r->flow = FLOW_NEXT;
-	r->caller = old;
 	r->scope = outer;
 	jinja__leave(r);
+	return out;
+}
+
+// What a template may ask of a macro: its name and the names of its parameters.
+static struct value macro_attr(struct render *r, const struct node *m, const char *name, size_t n)
+{
+	if (name_is(name, n, "name"))
+		return v_text(r, m->name, m->n_name, false);
+	if (!name_is(name, n, "arguments"))
+		return (struct value){.type = V_UNDEFINED, .name = "attribute of a macro"};
+	struct value out = v_list(r, V_TUPLE);
+	for (const struct node *p = m->kids; p; p = p->next)
+		v_push(r, out.l, v_text(r, p->name, p->n_name, false));
 	return out;
 }
 
@@ -597,7 +662,7 @@ static struct value for_items(struct render *r, const struct node *n)
 	if (!n->d)
 		return all;
 	struct value out = v_list(r, V_LIST);
-	struct scope *outer = r->scope, s = {.up = outer};
+	struct scope *outer = r->scope, s = {.up = outer}; // no statement runs in it, so nothing keeps it
 	r->scope = &s;
 	for (size_t i = 0; i < all.l->n; i++) {
 		bind_targets(r, &s, n->kids, all.l->v[i]);
@@ -618,11 +683,12 @@ static void exec_for(struct render *r, const struct node *n)
 		return;
 	}
 	for (size_t i = 0; i < items.l->n; i++) {
-		struct scope s = {.up = outer}; // what one round sets is gone in the next
-		r->scope = &s;
+		struct scope *s = jinja__get(r, sizeof *s); // what one round sets is gone in the next; a macro may keep it
+		*s = (struct scope){.up = outer};
+		r->scope = s;
 		set_loop(r, loop.d, items, i);
-		put(r, &s.vars, "loop", loop);
-		bind_targets(r, &s, n->kids, items.l->v[i]);
+		put(r, &s->vars, "loop", loop);
+		bind_targets(r, s, n->kids, items.l->v[i]);
 		jinja__exec(r, n->b);
 		if (r->flow == FLOW_BREAK)
 			break;
@@ -642,6 +708,25 @@ static void exec_set(struct render *r, const struct node *n, struct value v)
 	if (ns.type != V_NAMESPACE)
 		jinja__error(r, ERR_INVALID, "cannot assign attribute on non-namespace object");
 	v_put(r, ns.d, v_text(r, n->name, n->n_name, false), v);
+}
+
+// The innermost filter of the chain has no operand: it is given the body.
+static struct value filter_chain(struct render *r, const struct node *f, struct value body)
+{
+	if (!f)
+		return body;
+	struct value v = filter_chain(r, f->a, body);
+	struct args args = eval_args(r, f->kids);
+	return jinja__filter(r, f->name, f->n_name, v, &args);
+}
+
+static void exec_call_block(struct render *r, const struct node *n)
+{
+	struct value f = jinja__eval(r, n->a->a), caller = closure(r, n);
+	struct args args = eval_args(r, n->a->kids);
+	if (f.type != V_MACRO)
+		jinja__error(r, ERR_INVALID, "a call block wants a macro");
+	write_out(r, call_macro(r, f.macro, &args, &caller).s);
 }
 
 static void exec_node(struct render *r, const struct node *n)
@@ -665,10 +750,10 @@ static void exec_node(struct render *r, const struct node *n)
 		exec_set(r, n, jinja__eval(r, n->a));
 		return;
 	case N_SET_BLOCK:
-		exec_set(r, n, capture(r, n->b));
+		exec_set(r, n, filter_chain(r, n->a, capture(r, n->b)));
 		return;
 	case N_MACRO:
-		assign(r, r->scope, n, (struct value){.type = V_MACRO, .macro = n});
+		assign(r, r->scope, n, closure(r, n));
 		return;
 	case N_BREAK:
 		r->flow = FLOW_BREAK;
@@ -680,25 +765,11 @@ static void exec_node(struct render *r, const struct node *n)
 		jinja__exec(r, n->b);
 		return;
 	case N_FILTER_BLOCK:
-		// The innermost filter of the chain has no operand: it is given the body.
-		v = capture(r, n->b);
-		for (const struct node *f = n->a; f; f = f->a)
-			if (!f->a) {
-				struct args args = eval_args(r, f->kids);
-				write_out(r, v_print(r, jinja__filter(r, f->name, f->n_name, v, &args)));
-			}
+		write_out(r, v_print(r, filter_chain(r, n->a, capture(r, n->b))));
 		return;
-	case N_CALL_BLOCK: {
-		struct value f = jinja__eval(r, n->a->a), text = capture(r, n->b);
-		struct args args = eval_args(r, n->a->kids);
-		if (f.type != V_MACRO)
-			jinja__error(r, ERR_INVALID, "a call block wants a macro");
-		struct method *m = jinja__get(r, sizeof *m);
-		*m = (struct method){text, "caller", 6};
-		struct value caller = {.type = V_METHOD, .m = m};
-		write_out(r, call_macro(r, f.macro, &args, &caller).s);
+	case N_CALL_BLOCK:
+		exec_call_block(r, n);
 		return;
-	}
 	default:
 		(void)jinja__eval(r, n);
 	}

@@ -223,6 +223,8 @@ static struct value f_round(struct render *r, struct value v, struct args *a)
 	int64_t digits = v_int(r, args_get(a, 0, "precision", integer(0)), "round's precision");
 	double f = f_float(r, v, &(struct args){0}).f, p = pow(10, (double)digits);
 	struct value how = args_get(a, 1, "method", nothing);
+	if (v.type == V_INT && digits >= 0)
+		return v;
 	bool up = how.type == V_STRING && name_is(how.s.s, how.s.n, "ceil"),
 		 down = how.type == V_STRING && name_is(how.s.s, how.s.n, "floor");
 	return (struct value){.type = V_FLOAT, .f = (up ? ceil(f * p) : down ? floor(f * p) : nearbyint(f * p)) / p};
@@ -240,8 +242,22 @@ static struct value f_tojson(struct render *r, struct value v, struct args *a)
 {
 	struct value ascii = args_get(a, 0, "ensure_ascii", nothing), indent = args_get(a, 1, "indent", nothing);
 	struct value sort = args_get(a, 3, "sort_keys", nothing);
-	return text_value(v_json(r, v, indent.type == V_NONE ? -1 : indent_of(r, indent),
-							 v_truth(ascii), v_truth(sort)));
+	struct value separators = args_get(a, 2, "separators", nothing);
+	struct json_form form = {
+		.indent = indent.type == V_NONE ? -1 : indent_of(r, indent),
+		.ascii = v_truth(ascii),
+		.sort = v_truth(sort),
+		.item = v_str(indent.type == V_NONE ? ", " : ",", indent.type == V_NONE ? 2 : 1).s,
+		.key = v_str(": ", 2).s,
+	};
+	if (separators.type != V_NONE) {
+		struct value pair = v_items(r, separators);
+		if (pair.l->n != 2)
+			jinja__error(r, ERR_INVALID, "tojson's separators must be two strings");
+		form.item = v_print(r, pair.l->v[0]);
+		form.key = v_print(r, pair.l->v[1]);
+	}
+	return text_value(v_json(r, v, &form));
 }
 
 static struct value f_items(struct render *r, struct value v, struct args *a)
@@ -261,6 +277,28 @@ static struct value f_items(struct render *r, struct value v, struct args *a)
 	return out;
 }
 
+// Replacing the empty string: `to` before every character, and at the end.
+static struct value spread(struct render *r, struct str s, struct str to, int64_t left)
+{
+	struct text t = {0};
+	uint32_t cp;
+	for (size_t i = 0; i <= s.n; left--) {
+		if (left == 0) {
+			t_add(r, &t, v_sub(s, i, s.n - i));
+			break;
+		}
+		t_add(r, &t, to);
+		jinja__step(r, 1);
+		if (i == s.n)
+			break;
+		int k = utf8_decode(s.s + i, s.n - i, &cp);
+		size_t n = k <= 0 ? 1 : (size_t)k;
+		t_add(r, &t, v_sub(s, i, n));
+		i += n;
+	}
+	return text_value(t_str(&t));
+}
+
 static struct value f_replace(struct render *r, struct value v, struct args *a)
 {
 	struct str s = v_print(r, v), from = v_print(r, args_get(a, 0, "old", nothing)),
@@ -269,7 +307,7 @@ static struct value f_replace(struct render *r, struct value v, struct args *a)
 	int64_t left = most.type == V_INT ? most.i : -1;
 	struct text t = {0};
 	if (!from.n)
-		jinja__error(r, ERR_INVALID, "replace wants something to replace");
+		return spread(r, s, to, left);
 	for (const char *p; left != 0 && (p = memmem(s.s, s.n, from.s, from.n)); left--) {
 		size_t at = (size_t)(p - s.s);
 		t_add(r, &t, v_sub(s, 0, at));
@@ -431,19 +469,29 @@ static struct value f_dictsort(struct render *r, struct value v, struct args *a)
 
 static struct value f_unique(struct render *r, struct value v, struct args *a)
 {
-	struct value items = v_items(r, v), out = v_list(r, V_LIST);
-	(void)a;
-	for (size_t i = 0; i < items.l->n; i++)
-		if (!v_in(r, items.l->v[i], out))
-			v_push(r, out.l, items.l->v[i]);
+	struct value items = v_items(r, v), out = v_list(r, V_LIST), seen = v_list(r, V_LIST);
+	struct value attr = args_get(a, 1, "attribute", nothing);
+	bool exact = v_truth(args_get(a, 0, "case_sensitive", nothing));
+	for (size_t i = 0; i < items.l->n; i++) {
+		struct value key = attr.type == V_NONE ? items.l->v[i] : attribute(r, items.l->v[i], attr);
+		if (!exact && key.type == V_STRING)
+			key = change_case(r, key, LOWER);
+		if (v_in(r, key, seen))
+			continue;
+		v_push(r, seen.l, key);
+		v_push(r, out.l, items.l->v[i]);
+	}
 	return out;
 }
 
 static struct value f_sum(struct render *r, struct value v, struct args *a)
 {
-	struct value items = v_items(r, v), attr = args_get(a, 0, "attribute", nothing);
-	double sum = 0;
-	bool whole = true;
+	struct value items = v_items(r, v), attr = args_get(a, 0, "attribute", nothing),
+				 start = args_get(a, 1, "start", integer(0));
+	double sum = f_float(r, start, &(struct args){0}).f;
+	bool whole = start.type == V_INT;
+	if (start.type != V_INT && start.type != V_FLOAT)
+		jinja__error(r, ERR_INVALID, "sum starts with a number");
 	for (size_t i = 0; i < items.l->n; i++) {
 		struct value x = attr.type == V_NONE ? items.l->v[i] : attribute(r, items.l->v[i], attr);
 		whole &= x.type == V_INT;

@@ -53,7 +53,8 @@ static void lay_down_taint(struct compiler *c)
 	}
 }
 
-int jinja_compile(const char *source, size_t n, const struct jinja_limits *limits, struct jinja_template **out, char *err, size_t len)
+int jinja_compile(const char *source, size_t n, const struct jinja_limits *limits, struct jinja_template **out,
+				  char *err, size_t len)
 {
 	struct jinja_template *t = mem_zalloc(1, sizeof *t);
 	struct compiler c = {.arena = &t->arena, .err = err, .len = len};
@@ -62,7 +63,8 @@ int jinja_compile(const char *source, size_t n, const struct jinja_limits *limit
 	c.limits = &t->limits;
 	if (n > t->limits.max_source) {
 		free(t);
-		return err_set(err, len, ERR_LIMIT, "the template has %zu bytes, at most %zu are allowed", n, limits ? limits->max_source : jinja_default_limits.max_source);
+		return err_set(err, len, ERR_LIMIT, "the template has %zu bytes, at most %zu are allowed", n,
+					   limits ? limits->max_source : jinja_default_limits.max_source);
 	}
 	arena_init(&t->arena, (n + 64) * MEMORY_A_SOURCE_BYTE);
 	normalize(t, source, n);
@@ -103,8 +105,8 @@ static void fill_variables(struct render *r, const json_t *vars, const char *con
 		v_put(r, &r->scope->vars, v_text(r, key, strlen(key), false), v_from_json(r, v, !is_trusted(trusted, key)));
 }
 
-int jinja_render(const struct jinja_template *t, const json_t *vars, const char *const *trusted, int64_t now, struct jinja_output *out,
-                 bool *raised, char *err, size_t len)
+int jinja_render(const struct jinja_template *t, const json_t *vars, const char *const *trusted, int64_t now,
+				 struct jinja_output *out, bool *raised, char *err, size_t len)
 {
 	struct render *r = mem_zalloc(1, sizeof *r);
 	struct scope global = {0};

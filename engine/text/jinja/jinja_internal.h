@@ -30,6 +30,7 @@ struct compiler { // of one compilation
 	struct token *tokens;
 	size_t n_tokens, at;
 	size_t depth;
+	bool varargs, kwargs; // named in the macro being parsed
 	char *err;
 	size_t len;
 	jmp_buf fail;
@@ -52,7 +53,8 @@ struct node {
 	enum node_kind kind;
 	int line;
 	enum op op;            // N_UNARY, N_BINARY, N_COMPARE (a chain: see next)
-	bool flag;             // N_TEST: negated; N_FOR: recursive
+	bool flag;             // N_TEST: negated; N_FOR: recursive; N_MACRO: takes varargs
+	bool keywords;         // N_MACRO: takes kwargs
 	const char *name;      // N_NAME, N_ATTR, N_FILTER, N_TEST, N_MACRO, N_SET
 	size_t n_name;
 	struct node *a, *b, *c; // operands; N_IF: condition, then, else; N_FOR: iterable, body, else
@@ -99,13 +101,17 @@ struct value {
 		struct str s;
 		struct list_value *l;
 		struct dict_value *d;
-		const struct node *macro;
+		struct closure *macro;
 		struct method *m;
 		const char *name; // V_UNDEFINED: what was asked for; V_BUILTIN
 	};
 };
 struct entry {
 	struct value k, v;
+};
+struct closure { // a macro, or the body of a call block, with the variables around it
+	const struct node *n;
+	struct scope *scope;
 };
 struct method {
 	struct value self;
@@ -122,8 +128,7 @@ struct args {
 
 struct scope {
 	struct dict_value vars;
-	struct scope *up;
-	bool is_macro; // assignments stop here, look-ups go on
+	struct scope *up; // assignments stop here, look-ups go on
 };
 
 struct render {
@@ -133,7 +138,6 @@ struct render {
 	int64_t now;
 	struct jinja_output *out;
 	struct scope *scope;
-	const struct value *caller;
 	enum { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE } flow;
 	const struct node *at; // for the line of a message
 	bool raised;
@@ -144,6 +148,7 @@ struct render {
 };
 
 _Noreturn void jinja__error(struct render *r, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+_Noreturn void jinja__raise(struct render *r, struct str message); // raise_exception: the message as it is
 void *jinja__get(struct render *r, size_t n); // of the render's memory; ends the render at the limit
 void jinja__step(struct render *r, size_t n);
 void jinja__enter(struct render *r); // one level deeper; jinja__leave on every way out
@@ -157,14 +162,19 @@ struct str v_sub(struct str s, size_t from, size_t n);
 struct value v_list(struct render *r, enum vtype type);
 void v_push(struct render *r, struct list_value *l, struct value v);
 struct value v_dict(struct render *r);
-struct value *v_find(const struct dict_value *d, struct value key);
+struct value *v_find(struct render *r, const struct dict_value *d, struct value key);
 void v_put(struct render *r, struct dict_value *d, struct value key, struct value v);
 bool v_truth(struct value v);
 bool v_equal(struct render *r, struct value a, struct value b);
 int v_order(struct render *r, struct value a, struct value b);
 bool v_in(struct render *r, struct value item, struct value box);
 struct str v_print(struct render *r, struct value v); // as {{ }} prints it
-struct str v_json(struct render *r, struct value v, int indent, bool ascii, bool sort);
+struct json_form {
+	int indent; // < 0: on one line
+	bool ascii, sort;
+	struct str item, key; // separators
+};
+struct str v_json(struct render *r, struct value v, const struct json_form *form);
 size_t v_length(struct render *r, struct value v);
 struct value v_items(struct render *r, struct value v); // what a for loop walks
 struct value v_from_json(struct render *r, const json_t *j, bool tainted);
@@ -184,6 +194,8 @@ struct str t_str(const struct text *t);
 struct value jinja__filter(struct render *r, const char *name, size_t n, struct value v, struct args *a);
 bool jinja__test(struct render *r, const char *name, size_t n, struct value v, struct args *a);
 struct value jinja__method(struct render *r, struct method *m, struct args *a);
+struct value jinja__str_format(struct render *r, struct str s, struct args *a); // format.c
+struct str v_repr(struct render *r, struct value v); // as Python's repr prints it
 bool jinja__has_method(struct value v, const char *name, size_t n);
 struct value jinja__builtin(struct render *r, const char *name, struct args *a);
 bool jinja__is_builtin(const char *name, size_t n, const char **kept);

@@ -92,17 +92,21 @@ static int escape(char e)
 static void lex_string(struct lexer *x)
 {
 	char quote = *x->s++;
-	char *out = jinja__alloc(x->c, (size_t)(x->end - x->s) + 1), *p = out;
-	const char *from = x->s;
-	while (x->s < x->end && *x->s != quote) {
-		if (*x->s != '\\' || x->s + 1 >= x->end) {
+	const char *from = x->s, *close = from;
+	while (close < x->end && *close != quote)
+		close += *close == '\\' ? 2 : 1;
+	if (close >= x->end)
+		jinja__syntax(x->c, x->line, ERR_INVALID, "a string is not closed");
+	char *out = jinja__alloc(x->c, (size_t)(close - from) + 1), *p = out;
+	while (x->s < close) {
+		if (*x->s != '\\') {
 			*p++ = *x->s++;
 			continue;
 		}
 		char e = x->s[1];
 		int digits = e == 'x' ? 2 : e == 'u' ? 4 : e == 'U' ? 8 : 0;
 		char hex[9] = {0};
-		if (digits && x->end - x->s >= 2 + digits) {
+		if (digits && close - x->s >= 2 + digits) {
 			memcpy(hex, x->s + 2, (size_t)digits);
 			uint32_t cp = (uint32_t)strtoul(hex, NULL, 16);
 			p += utf8_encode(cp < 0x110000 && (cp < 0xD800 || cp > 0xDFFF) ? cp : 0xFFFD, p);
@@ -114,9 +118,7 @@ static void lex_string(struct lexer *x)
 			*p++ = *x->s++;
 		}
 	}
-	if (x->s == x->end)
-		jinja__syntax(x->c, x->line, ERR_INVALID, "a string is not closed");
-	x->s++;
+	x->s = close + 1;
 	add(x, TOK_STRING, out, (size_t)(p - out));
 	count_lines(x, from, x->s);
 }
@@ -125,11 +127,13 @@ static void lex_number(struct lexer *x)
 {
 	const char *from = x->s;
 	char text[64];
-	bool is_float = false;
+	bool is_float = false,
+		 member = x->c->n_tokens && x->c->tokens[x->c->n_tokens - 1].kind == TOK_OP && from[-1] == '.';
 	while (x->s < x->end && (isalnum((unsigned char)*x->s) || *x->s == '_' ||
-							 (*x->s == '.' && x->s + 1 < x->end && isdigit((unsigned char)x->s[1])) ||
+							 (!member && *x->s == '.' && x->s + 1 < x->end && isdigit((unsigned char)x->s[1])) ||
 							 ((*x->s == '+' || *x->s == '-') && (x->s[-1] == 'e' || x->s[-1] == 'E')))) {
-		is_float |= *x->s == '.' || *x->s == 'e' || *x->s == 'E';
+		is_float |= *x->s == '.' || ((*x->s == 'e' || *x->s == 'E') &&
+									 !(from[0] == '0' && x->s > from && (from[1] == 'x' || from[1] == 'X')));
 		x->s++;
 	}
 	size_t n = 0;
@@ -141,7 +145,9 @@ static void lex_number(struct lexer *x)
 	if (is_float)
 		t->f = strtod(text, NULL);
 	else
-		t->i = strtoll(text, NULL, 0);
+		t->i = text[0] == '0' && strchr("bBoO", text[1]) && text[1]
+				   ? strtoll(text + 2, NULL, text[1] == 'b' || text[1] == 'B' ? 2 : 8)
+				   : strtoll(text, NULL, strncasecmp(text, "0x", 2) ? 10 : 16);
 }
 
 static void lex_operator(struct lexer *x)
@@ -249,6 +255,15 @@ static bool is_word_tag(const struct lexer *x, const char *tag, const char *word
 	return true;
 }
 
+// What lies between raw and endraw: the marks strip as everywhere.
+static void add_raw(struct lexer *x, const char *from, const char *to)
+{
+	if (from[-3] == '-')
+		while (from < to && isspace((unsigned char)*from))
+			x->line += *from++ == '\n';
+	add_text(x, from, to, to, from);
+}
+
 void jinja__lex(struct compiler *c, const char *source, size_t n)
 {
 	struct lexer x = {.c = c, .s = source, .end = source + n, .line = 1};
@@ -269,7 +284,12 @@ void jinja__lex(struct compiler *c, const char *source, size_t n)
 				e += 2;
 			if (!e)
 				jinja__syntax(c, x.line, ERR_INVALID, "a raw block is not closed");
-			add(&x, TOK_TEXT, after, (size_t)(e - after));
+			add_raw(&x, after, e);
+			trim = x.s[-3] == '-';
+			if (x.s[-3] != '+' && !trim && x.s < x.end && *x.s == '\n') {
+				x.s++;
+				x.line++;
+			}
 			continue;
 		}
 		if (kind == '#') {

@@ -21,10 +21,9 @@ static struct value text_value(struct str s)
 
 bool jinja__has_method(struct value v, const char *name, size_t n)
 {
-	static const char *const strings[] = {"strip",		"lstrip",	"rstrip",  "split",  "splitlines",
-										  "startswith", "endswith", "replace", "upper", "lower",   "title",
-										  "capitalize", "join",		"find",	   "count", "isdigit", "isalpha",
-										  "isspace",	NULL};
+	static const char *const strings[] = {
+		"strip", "lstrip",	   "rstrip", "split", "splitlines", "startswith", "endswith", "replace", "upper",  "lower",
+		"title", "capitalize", "join",	 "find",  "count",		"isdigit",	  "isalpha",  "isspace", "format", NULL};
 	static const char *const lists[] = {"append", "pop", "index", "count", "extend", "insert", NULL};
 	static const char *const dicts[] = {"get", "items", "keys", "values", "update", "pop", NULL};
 	const char *const *list = v.type == V_STRING ? strings : v.type == V_LIST ? lists : v.type == V_DICT ? dicts : NULL;
@@ -39,13 +38,41 @@ static bool is_space_at(const struct str *s, size_t i)
 	return isspace((unsigned char)s->s[i]) != 0;
 }
 
+// Python's idea of white space beyond ASCII's: U+001C to U+001F, NEL and the separators.
+static bool is_space(uint32_t cp)
+{
+	return (cp >= 9 && cp <= 13) || (cp >= 0x1C && cp <= 0x20) || cp == 0x85 || cp == 0xA0 || cp == 0x1680 ||
+		   (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 || cp == 0x2029 || cp == 0x202F || cp == 0x205F ||
+		   cp == 0x3000;
+}
+
+// Whether the character s[from..from + n) is one to strip.
+static bool is_stripped(struct str s, size_t from, size_t n, struct value chars)
+{
+	uint32_t cp;
+	if (chars.type == V_STRING)
+		return memmem(chars.s.s, chars.s.n, s.s + from, n) != NULL;
+	return utf8_decode(s.s + from, n, &cp) > 0 && is_space(cp);
+}
+
 static struct str strip(struct str s, struct value chars, bool left, bool right)
 {
-	while (left && s.n && (chars.type == V_STRING ? memchr(chars.s.s, s.s[0], chars.s.n) != NULL : is_space_at(&s, 0)))
-		s = v_sub(s, 1, s.n - 1);
-	while (right && s.n &&
-		   (chars.type == V_STRING ? memchr(chars.s.s, s.s[s.n - 1], chars.s.n) != NULL : is_space_at(&s, s.n - 1)))
-		s.n--;
+	uint32_t cp;
+	while (left && s.n) {
+		int k = utf8_decode(s.s, s.n, &cp);
+		size_t n = k > 0 ? (size_t)k : 1;
+		if (!is_stripped(s, 0, n, chars))
+			break;
+		s = v_sub(s, n, s.n - n);
+	}
+	while (right && s.n) {
+		size_t n = 1;
+		while (n < 4 && n < s.n && ((unsigned char)s.s[s.n - n] & 0xC0) == 0x80)
+			n++;
+		if (!is_stripped(s, s.n - n, n, chars))
+			break;
+		s.n -= n;
+	}
 	return s;
 }
 
@@ -121,6 +148,8 @@ static struct value string_method(struct render *r, struct method *m, struct arg
 		return text_value(strip(s, first, false, true));
 	if (name_is(name, n, "split"))
 		return split(r, s, a);
+	if (name_is(name, n, "format"))
+		return jinja__str_format(r, s, a);
 	if (name_is(name, n, "splitlines"))
 		return split_lines(r, s);
 	if (name_is(name, n, "startswith") || name_is(name, n, "endswith")) {
@@ -138,6 +167,10 @@ static struct value string_method(struct render *r, struct method *m, struct arg
 		return (struct value){.type = V_INT, .i = name[0] == 'f' ? at : count};
 	}
 	if (name_is(name, n, "join")) {
+		struct value items = v_items(r, first);
+		for (size_t i = 0; i < items.l->n; i++)
+			if (items.l->v[i].type != V_STRING)
+				jinja__error(r, ERR_INVALID, "join wants strings, item %zu is %s", i, v_type_name(items.l->v[i]));
 		struct value sep = m->self;
 		struct args join = {.pos = &sep, .n_pos = 1};
 		return jinja__filter(r, "join", 4, first, &join);
@@ -202,7 +235,7 @@ static struct value dict_method(struct render *r, struct method *m, struct args 
 	struct dict_value *d = m->self.d;
 	struct value first = args_get(a, 0, "key", nothing), *found, out;
 	if (name_is(m->name, m->n_name, "get"))
-		return (found = v_find(d, first)) ? *found : args_get(a, 1, "default", nothing);
+		return (found = v_find(r, d, first)) ? *found : args_get(a, 1, "default", nothing);
 	if (name_is(m->name, m->n_name, "items"))
 		return jinja__filter(r, "items", 5, m->self, a);
 	if (name_is(m->name, m->n_name, "update")) {
@@ -230,8 +263,6 @@ static struct value dict_method(struct render *r, struct method *m, struct args 
 
 struct value jinja__method(struct render *r, struct method *m, struct args *a)
 {
-	if (name_is(m->name, m->n_name, "caller"))
-		return m->self;
 	if (m->self.type == V_STRING)
 		return string_method(r, m, a);
 	return m->self.type == V_LIST ? list_method(r, m, a) : dict_method(r, m, a);
@@ -293,9 +324,10 @@ struct value jinja__builtin(struct render *r, const char *name, struct args *a)
 	if (!strcmp(name, "strftime_now"))
 		return strftime_now(r, a);
 	if (!strcmp(name, "raise_exception")) {
-		struct str s = v_print(r, args_get(a, 0, "message", nothing));
-		r->raised = true;
-		jinja__error(r, ERR_INVALID, "%.*s", (int)s.n, s.s);
+		struct value message = args_get(a, 0, "message", (struct value){.type = V_UNDEFINED});
+		if (message.type == V_UNDEFINED && !a->n_pos && !a->n_named)
+			jinja__error(r, ERR_INVALID, "raise_exception wants a message");
+		jinja__raise(r, v_print(r, message));
 	}
 	struct value out = v_dict(r), from = args_get(a, 0, NULL, nothing);
 	for (size_t i = 0; from.type == V_DICT && i < from.d->n; i++)

@@ -189,6 +189,8 @@ static struct node *parse_primary(struct compiler *c)
 	if (t->kind == TOK_NAME) {
 		n = make(c, N_NAME);
 		set_name(c, n);
+		c->varargs |= name_is(n->name, n->n_name, "varargs");
+		c->kwargs |= name_is(n->name, n->n_name, "kwargs");
 		return n;
 	}
 	if (take_op(c, "[")) {
@@ -282,13 +284,20 @@ static struct node *parse_postfix(struct compiler *c, struct node *n)
 	}
 }
 
+static struct node *not_a_test(struct compiler *c, struct node *n)
+{
+	if (n->kind == N_TEST)
+		jinja__syntax(c, peek(c)->line, ERR_INVALID, "tests cannot be chained with is");
+	return n;
+}
+
 static struct node *parse_filters(struct compiler *c, struct node *n)
 {
 	for (;;) {
 		if (take_op(c, "|"))
 			n = parse_filter(c, n);
 		else if (take_word(c, "is"))
-			n = parse_test(c, n);
+			n = parse_test(c, not_a_test(c, n));
 		else if (is_op(c, "("))
 			n = parse_postfix(c, n);
 		else
@@ -571,19 +580,16 @@ static struct node *parse_set(struct compiler *c)
 	}
 	n->kind = N_SET_BLOCK;
 	if (take_op(c, "|"))
-		unexpected(c, "=");
+		n->a = parse_filters(c, parse_filter(c, NULL));
 	end_tag(c);
 	n->b = parse_body(c, ends);
 	close_tag(c, "endset");
 	return n;
 }
 
-static struct node *parse_macro(struct compiler *c)
+// The parameters of a macro or of a call block, up to the bracket that closes them.
+static void parse_parameters(struct compiler *c, struct node *n)
 {
-	static const char *const ends[] = {"endmacro", NULL};
-	struct node *n = make(c, N_MACRO);
-	set_name(c, n);
-	want_op(c, "(");
 	struct node **at = &n->kids;
 	while (!take_op(c, ")")) {
 		struct node *p = make(c, N_NAME);
@@ -596,24 +602,46 @@ static struct node *parse_macro(struct compiler *c)
 			break;
 		want_op(c, ",");
 	}
-	end_tag(c);
+}
+
+// The body, with a note of whether it takes what no parameter takes.
+static void parse_macro_body(struct compiler *c, struct node *n, const char *const *ends)
+{
+	bool varargs = c->varargs, kwargs = c->kwargs;
+	c->varargs = c->kwargs = false;
 	n->b = parse_body(c, ends);
+	n->flag = c->varargs;
+	n->keywords = c->kwargs;
+	c->varargs = varargs;
+	c->kwargs = kwargs;
+}
+
+static struct node *parse_macro(struct compiler *c)
+{
+	static const char *const ends[] = {"endmacro", NULL};
+	struct node *n = make(c, N_MACRO);
+	set_name(c, n);
+	want_op(c, "(");
+	parse_parameters(c, n);
+	end_tag(c);
+	parse_macro_body(c, n, ends);
 	close_tag(c, "endmacro");
 	return n;
 }
-
 // {% call macro(…) %} body {% endcall %}: the body is what caller() gives.
 static struct node *parse_call(struct compiler *c)
 {
 	static const char *const ends[] = {"endcall", NULL};
 	struct node *n = make(c, N_CALL_BLOCK);
+	n->name = "caller";
+	n->n_name = 6;
 	if (take_op(c, "("))
-		unexpected(c, "a call without parameters");
+		parse_parameters(c, n);
 	n->a = parse_expr(c);
 	if (n->a->kind != N_CALL)
 		unexpected(c, "a call");
 	end_tag(c);
-	n->b = parse_body(c, ends);
+	parse_macro_body(c, n, ends);
 	close_tag(c, "endcall");
 	return n;
 }

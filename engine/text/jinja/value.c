@@ -77,15 +77,25 @@ struct value v_dict(struct render *r)
 	return v;
 }
 
+static bool number(struct value v, double *out)
+{
+	*out = v.type == V_FLOAT ? v.f : v.type == V_INT ? (double)v.i : v.type == V_BOOL ? v.b : 0;
+	return v.type == V_FLOAT || v.type == V_INT || v.type == V_BOOL;
+}
+
 static bool key_equal(struct value a, struct value b)
 {
 	if (a.type == V_STRING && b.type == V_STRING)
 		return a.s.n == b.s.n && !memcmp(a.s.s, b.s.s, a.s.n);
-	return a.type == b.type && a.type != V_STRING && (a.type == V_BOOL ? a.b == b.b : a.i == b.i);
+	double x, y;
+	if (number(a, &x) && number(b, &y)) // 1, 1.0 and true are one key
+		return a.type == V_INT && b.type == V_INT ? a.i == b.i : x == y;
+	return a.type == b.type && (a.type == V_NONE || (a.type != V_STRING && a.l == b.l));
 }
 
-struct value *v_find(const struct dict_value *d, struct value key)
+struct value *v_find(struct render *r, const struct dict_value *d, struct value key)
 {
+	jinja__step(r, d->n / 16);
 	for (size_t i = 0; i < d->n; i++)
 		if (key_equal(d->e[i].k, key))
 			return &d->e[i].v;
@@ -94,8 +104,8 @@ struct value *v_find(const struct dict_value *d, struct value key)
 
 void v_put(struct render *r, struct dict_value *d, struct value key, struct value v)
 {
-	struct value *old = v_find(d, key);
-	jinja__step(r, 1 + d->n / 16);
+	struct value *old = v_find(r, d, key);
+	jinja__step(r, 1);
 	if (old) {
 		*old = v;
 		return;
@@ -128,12 +138,6 @@ bool v_truth(struct value v)
 	}
 }
 
-static bool number(struct value v, double *out)
-{
-	*out = v.type == V_FLOAT ? v.f : v.type == V_INT ? (double)v.i : v.type == V_BOOL ? v.b : 0;
-	return v.type == V_FLOAT || v.type == V_INT || v.type == V_BOOL;
-}
-
 bool v_equal(struct render *r, struct value a, struct value b)
 {
 	double x, y;
@@ -151,7 +155,7 @@ bool v_equal(struct render *r, struct value a, struct value b)
 	if (a.type == V_DICT) {
 		same = a.d->n == b.d->n;
 		for (size_t i = 0; same && i < a.d->n; i++) {
-			struct value *other = v_find(b.d, a.d->e[i].k);
+			struct value *other = v_find(r, b.d, a.d->e[i].k);
 			same = other && v_equal(r, a.d->e[i].v, *other);
 		}
 	} else {
@@ -194,7 +198,7 @@ bool v_in(struct render *r, struct value item, struct value box)
 		return !item.s.n || memmem(box.s.s, box.s.n, item.s.s, item.s.n);
 	}
 	if (box.type == V_DICT || box.type == V_NAMESPACE)
-		return v_find(box.d, item) != NULL;
+		return v_find(r, box.d, item) != NULL;
 	if (box.type != V_LIST && box.type != V_TUPLE)
 		jinja__error(r, ERR_INVALID, "'%s' holds nothing that one could look for", v_type_name(box));
 	for (size_t i = 0; i < box.l->n; i++)
@@ -371,6 +375,13 @@ struct str v_print(struct render *r, struct value v)
 	return t_str(&t);
 }
 
+struct str v_repr(struct render *r, struct value v)
+{
+	struct text t = {0};
+	print(r, &t, v, true);
+	return t_str(&t);
+}
+
 // --- JSON
 
 static void put_json_string(struct render *r, struct text *t, struct str s, bool ascii)
@@ -405,11 +416,6 @@ static void put_json_string(struct render *r, struct text *t, struct str s, bool
 	t_puts(r, t, "\"");
 }
 
-struct json_form {
-	int indent; // < 0: on one line
-	bool ascii, sort;
-};
-
 static void newline(struct render *r, struct text *t, const struct json_form *f, int level)
 {
 	if (f->indent < 0)
@@ -421,9 +427,19 @@ static void newline(struct render *r, struct text *t, const struct json_form *f,
 
 static int by_key(const void *a, const void *b)
 {
-	struct str x = ((const struct entry *)a)->k.s, y = ((const struct entry *)b)->k.s;
+	struct str x = ((const struct entry *)a)->k.s, y = ((const struct entry *)b)->k.s; // strings, as json saw to
 	int d = memcmp(x.s, y.s, x.n < y.n ? x.n : y.n);
 	return d ? d : (x.n > y.n) - (x.n < y.n);
+}
+
+static void put_json_key(struct render *r, struct text *t, struct value k, bool ascii)
+{
+	if (k.type == V_NONE)
+		t_puts(r, t, "\"null\"");
+	else if (k.type == V_BOOL)
+		t_puts(r, t, k.b ? "\"true\"" : "\"false\"");
+	else
+		put_json_string(r, t, v_print(r, k), ascii);
 }
 
 static void json(struct render *r, struct text *t, struct value v, const struct json_form *f, int level)
@@ -449,17 +465,20 @@ static void json(struct render *r, struct text *t, struct value v, const struct 
 	if (dict && f->sort && n) {
 		e = jinja__get(r, n * sizeof *e);
 		memcpy(e, v.d->e, n * sizeof *e);
+		for (size_t i = 0; i < n; i++)
+			if (e[i].k.type != V_STRING)
+				jinja__error(r, ERR_INVALID, "tojson sorts only keys that are strings");
 		qsort(e, n, sizeof *e, by_key);
 	}
 	jinja__enter(r);
 	t_puts(r, t, dict ? "{" : "[");
 	for (size_t i = 0; i < n; i++) {
 		if (i)
-			t_puts(r, t, f->indent < 0 ? ", " : ",");
+			t_add(r, t, f->item);
 		newline(r, t, f, level + 1);
 		if (dict) {
-			put_json_string(r, t, v_print(r, e[i].k), f->ascii);
-			t_puts(r, t, ": ");
+			put_json_key(r, t, e[i].k, f->ascii);
+			t_add(r, t, f->key);
 		}
 		json(r, t, dict ? e[i].v : v.l->v[i], f, level + 1);
 	}
@@ -469,11 +488,10 @@ static void json(struct render *r, struct text *t, struct value v, const struct 
 	jinja__leave(r);
 }
 
-struct str v_json(struct render *r, struct value v, int indent, bool ascii, bool sort)
+struct str v_json(struct render *r, struct value v, const struct json_form *form)
 {
 	struct text t = {0};
-	struct json_form f = {indent, ascii, sort};
-	json(r, &t, v, &f, 0);
+	json(r, &t, v, form, 0);
 	return t_str(&t);
 }
 

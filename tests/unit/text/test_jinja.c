@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The conformance cases of Jinja2, the hostile templates, and taint. Rendering is bounded by Check's time-out and the limits.
+// The conformance cases of Jinja2, the hostile templates, and taint. Rendering is bounded by Check's time-out and the
+// limits.
 #include "engine/base/clock.h"
 #include "engine/base/err.h"
 #include "engine/text/jinja/jinja.h"
@@ -16,7 +17,8 @@ enum { CLOCK = 1750155630 }; // 2025-06-17 10:20:30 UTC, a Tuesday
 static const struct jinja_limits tight = {1 << 20, 20000000, 128, 4 << 20, 64 << 20};
 
 // Renders; 0 with *text (malloc), or the error's code with err.
-static int render(const char *source, size_t n, const json_t *vars, char **text, size_t *len, bool *raised, char err[512])
+static int render(const char *source, size_t n, const json_t *vars, char **text, size_t *len, bool *raised,
+				  char err[512])
 {
 	struct jinja_template *t;
 	struct jinja_output out;
@@ -38,24 +40,30 @@ static int render(const char *source, size_t n, const json_t *vars, char **text,
 
 static bool check_case(const json_t *c, int line)
 {
-	const json_t *source = json_object_get(c, "template"), *want = json_object_get(c, "text"), *ctx = json_object_get(c, "ctx");
+	const json_t *source = json_object_get(c, "template"), *want = json_object_get(c, "text"),
+				 *ctx = json_object_get(c, "ctx");
 	json_t *empty = json_object();
 	char err[512] = "", *text = NULL;
 	size_t len = 0;
 	bool raised;
-	int rc = render(json_string_value(source), json_string_length(source), ctx ? ctx : empty, &text, &len, &raised, err);
+	int rc =
+		render(json_string_value(source), json_string_length(source), ctx ? ctx : empty, &text, &len, &raised, err);
 	bool ok = want ? !rc && len == json_string_length(want) && !memcmp(text, json_string_value(want), len) : rc != 0;
 	if (!ok)
-		printf("case %d%s: %s\n   got %s%s\n   wanted %s\n", line, json_is_true(json_object_get(c, "core")) ? " (core)" : "", json_string_value(source), rc ? "error: " : "", rc ? err : text,
-		       want ? json_string_value(want) : "an error");
+		printf("case %d%s: %s\n   got %s%s\n   wanted %s\n", line,
+			   json_is_true(json_object_get(c, "core")) ? " (core)" : "", json_string_value(source),
+			   rc ? "error: " : "", rc ? err : text, want ? json_string_value(want) : "an error");
 	free(text);
 	json_decref(empty);
 	return ok;
 }
 
-// What the engine does not do yet (groupby, batch, str.format, loop.cycle …; no template of the families served needs it). Each must still
-// fail, so that the list cannot go stale.
-static const int known_gaps[] = {31, 77, 86, 90, 95, 101, 107, 112, 113, 114, 115, 117, 118, 119, 120, 121, 122, 125, 127, 128, 144, 150, 152, 167, 175, 185, 186, 190, 191, 209, 220, 225, 228, 237, 238, 256, 258, 259, 263, 267, 270, 272, 275, 276, 277, 279, 280, 281, 282, 285, 286, 311};
+// Where the engine parts from Jinja2. It is more lenient in 152 (map gives a list), 275 to 277 (append, update and pop
+// work, as real templates want); the rest is what no template of the families served uses (groupby, batch, escape,
+// loop.cycle, with, rsplit, …). Each must still differ, so that the list cannot go stale.
+static const int known_gaps[] = {86,  112, 113, 114, 115, 117, 118, 119, 120, 121, 122, 125,
+								 127, 128, 152, 167, 185, 186, 190, 191, 220, 258, 259, 263,
+								 270, 275, 276, 277, 279, 280, 281, 282, 285, 286, 311};
 
 static bool is_gap(int line)
 {
@@ -101,7 +109,8 @@ START_TEST(hostile)
 		size_t len = 0;
 		bool raised, ok;
 		uint64_t from = clock_now_ns();
-		int rc = render(json_string_value(source), json_string_length(source), ctx ? ctx : empty, &text, &len, &raised, err);
+		int rc =
+			render(json_string_value(source), json_string_length(source), ctx ? ctx : empty, &text, &len, &raised, err);
 		ok = rc != 0;
 		for (size_t i = 0; !ok && i < json_array_size(texts); i++)
 			ok = !strcmp(text, json_string_value(json_array_get(texts, i)));
@@ -110,7 +119,8 @@ START_TEST(hostile)
 		seconds /= 10;
 #endif
 		if (!ok || seconds > 2) {
-			printf("hostile %d: %.200s\n   rc %d %s, %.80s, %.2f s\n", n, json_string_value(source), rc, err, text ? text : "", seconds);
+			printf("hostile %d: %.200s\n   rc %d %s, %.80s, %.2f s\n", n, json_string_value(source), rc, err,
+				   text ? text : "", seconds);
 			bad++;
 		}
 		free(text);
@@ -126,10 +136,19 @@ END_TEST
 
 START_TEST(taint_follows_the_bytes)
 {
-	static const char source[] = "<s>{{ bos }}{{ u }}-{{ u[1:] ~ '!' }}{{ u | upper }}{{ u | replace('b', '<x>') }}{{ [u, 'q'] | join('+') }}{{ {'k': u} | tojson }}";
+	static const char source[] = "<s>{{ bos }}{{ u }}-{{ u[1:] ~ '!' }}{{ u | upper }}{{ u | replace('b', '<x>') }}{{ "
+								 "[u, 'q'] | join('+') }}{{ {'k': u} | tojson }}";
 	static const char *const trusted[] = {"bos", NULL};
 	//                            <s>  BOS ab  -  b!  AB  a<x>    ab+q    {"k": "ab"}
-	static const char taint[] = "000" "000" "11" "0" "10" "11" "1000" "1100" "00000001100";
+	static const char taint[] = "000"
+								"000"
+								"11"
+								"0"
+								"10"
+								"11"
+								"1000"
+								"1100"
+								"00000001100";
 	struct jinja_template *t;
 	struct jinja_output out;
 	char err[256];

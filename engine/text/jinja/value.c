@@ -199,6 +199,8 @@ bool v_in(struct render *r, struct value item, struct value box)
 	}
 	if (box.type == V_DICT || box.type == V_NAMESPACE)
 		return v_find(r, box.d, item) != NULL;
+	if (box.type == V_UNDEFINED)
+		return false;
 	if (box.type != V_LIST && box.type != V_TUPLE)
 		jinja__error(r, ERR_INVALID, "'%s' holds nothing that one could look for", v_type_name(box));
 	for (size_t i = 0; i < box.l->n; i++)

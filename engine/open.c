@@ -221,8 +221,8 @@ int engine__load(struct engine *e, char *err, size_t len)
 		rc = model_load(e->file, e->be, &e->model, err, len);
 	if (!rc)
 		rc = tokenizer_from_gguf(e->file, &e->tok, err, len);
-	if (!rc && (int)tokenizer_n_vocab(e->tok) > model_spec(e->model)->n_vocab)
-		rc = err_set(err, len, ERR_INVALID, "%s: the tokenizer has %zu tokens, the embedding %d rows", e->opt.model_path,
+	if (!rc && (int)tokenizer_n_vocab(e->tok) != model_spec(e->model)->n_vocab)
+		rc = err_set(err, len, ERR_INVALID, "%s: the tokenizer has %zu tokens and the embedding %d rows; they must be as many", e->opt.model_path,
 		             tokenizer_n_vocab(e->tok), model_spec(e->model)->n_vocab);
 	if (!rc)
 		rc = open_template(e, err, len);

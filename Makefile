@@ -84,6 +84,9 @@ $(BUILD)/tests/kernels/test_attention $(BUILD)/tests/kernels/test_rope $(BUILD)/
 $(BUILD)/tests/kernels/test_linear $(BUILD)/tests/kernels/test_backend_ops: $(BUILD)/obj/tests/unit/kernels/weights_rig.o \
 	$(BUILD)/obj/tests/unit/kernels/ops_rig.o $(BUILD)/obj/tests/unit/kernels/ops_rig_ref.o
 
+TEXT_TESTS := pretokenize tokenizer tokenizer_build tokenizer_hostile detokenizer
+$(TEXT_TESTS:%=$(BUILD)/tests/text/test_%): $(BUILD)/obj/tests/unit/text/text_golden.o
+
 $(GOLDEN_REAL): $(BUILD)/obj/tests/golden/test_golden_real.o $(GOLDEN_OBJ) $(BUILD)/libquire.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The front: specials are found first, by a trie; the text between them goes to the model.
+// The front: specials are found first, the leftmost and there the longest; the text between them is normalised and
+// encoded.
 #include "engine/text/tokenizer_internal.h"
 
-#include "engine/base/buf.h"
 #include "engine/base/err.h"
 #include "engine/base/hash.h"
 #include "engine/base/mem.h"
@@ -11,7 +11,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
 enum { MAX_TEXT = 256 << 20 };
 
@@ -27,7 +26,8 @@ void token_vec_deinit(struct token_vec *v)
 	*v = (struct token_vec){0};
 }
 
-int32_t tokenizer__lookup(const struct tokenizer *t, const struct id_table *table, const struct span *spans, const char *s, size_t n)
+int32_t tokenizer__lookup(const struct tokenizer *t, const struct id_table *table, const struct span *spans,
+						  const char *s, size_t n)
 {
 	for (size_t i = hash_bytes(0, s, n) & table->mask; table->slot[i]; i = (i + 1) & table->mask) {
 		uint32_t id = table->slot[i] - 1;
@@ -37,67 +37,28 @@ int32_t tokenizer__lookup(const struct tokenizer *t, const struct id_table *tabl
 	return -1;
 }
 
-const struct merge *tokenizer__merge(const struct tokenizer *t, int32_t left, int32_t right)
-{
-	uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-	for (size_t i = hash_bytes(1, &pair, sizeof pair) & t->merge_mask; t->merges[i].id >= 0; i = (i + 1) & t->merge_mask)
-		if (t->merges[i].pair == pair)
-			return &t->merges[i];
-	return NULL;
-}
-
-// --- the heap of both models
-
-static bool before(const struct candidate *a, const struct candidate *b)
-{
-	return a->key != b->key ? a->key < b->key : a->left < b->left;
-}
-
-void candidate_push(struct candidate_heap *h, struct candidate c)
-{
-	mem_grow(&h->v, &h->cap, h->n + 1, sizeof *h->v);
-	size_t i = h->n++;
-	for (; i && before(&c, &h->v[(i - 1) / 2]); i = (i - 1) / 2)
-		h->v[i] = h->v[(i - 1) / 2];
-	h->v[i] = c;
-}
-
-bool candidate_pop(struct candidate_heap *h, struct candidate *out)
-{
-	if (!h->n)
-		return false;
-	*out = h->v[0];
-	struct candidate last = h->v[--h->n];
-	size_t i = 0;
-	for (size_t k; (k = 2 * i + 1) < h->n; i = k) {
-		if (k + 1 < h->n && before(&h->v[k + 1], &h->v[k]))
-			k++;
-		if (!before(&h->v[k], &last))
-			break;
-		h->v[i] = h->v[k];
-	}
-	h->v[i] = last;
-	return true;
-}
-
 // --- encoding
 
-// The longest special that begins at s, or -1. Control tokens count only if parse is set and all their bytes are untainted.
-static int32_t special_at(const struct tokenizer *t, const char *s, size_t n, const uint8_t *taint, bool parse, size_t *len)
+static uint32_t trie_step(const struct tokenizer *t, uint32_t node, char byte)
+{
+	uint64_t from = (uint64_t)node << 8 | (uint8_t)byte;
+	size_t i = hash_bytes(3, &from, sizeof from) & t->trie_mask;
+	while (t->trie[i].to && t->trie[i].from != from)
+		i = (i + 1) & t->trie_mask;
+	return t->trie[i].to;
+}
+
+// The longest special that begins at s, or -1. Control tokens count only if parse is set and all their bytes are
+// untainted.
+static int32_t special_at(const struct tokenizer *t, const char *s, size_t n, const uint8_t *taint, bool parse,
+						  size_t *len)
 {
 	int32_t best = -1;
 	uint32_t node = 0;
-	bool clean = true;
-	for (size_t i = 0; i < n; i++) {
-		uint32_t k = t->trie[node].child;
-		while (k && t->trie[k].byte != (uint8_t)s[i])
-			k = t->trie[k].next;
-		if (!k)
-			break;
-		node = k;
-		clean = clean && !(taint && taint[i]);
-		int32_t id = t->trie[node].id;
-		if (id >= 0 && (t->type[id] == TOKEN_USER_DEFINED || (parse && clean))) {
+	for (size_t i = 0; i < n && (node = trie_step(t, node, s[i])); i++) {
+		parse = parse && !(taint && taint[i]);
+		int32_t id = t->trie_id[node];
+		if (id >= 0 && (parse || t->type[id] == TOKEN_USER_DEFINED)) {
 			best = id;
 			*len = i + 1;
 		}
@@ -105,47 +66,87 @@ static int32_t special_at(const struct tokenizer *t, const char *s, size_t n, co
 	return best;
 }
 
-static void encode_plain(const struct tokenizer *t, const char *text, size_t n, struct token_vec *out)
+// Spaces as "▁", if the model writes them so, and one more in front of a stretch.
+static void escape(const struct tokenizer *t, const char *s, size_t n, bool begins, struct buf *out)
 {
-	if (!n)
-		return;
-	utf8proc_uint8_t *normal = NULL;
-	if (t->nfc && utf8_valid(text, n)) {
-		utf8proc_ssize_t len = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)n, &normal, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-		if (len >= 0) {
-			text = (const char *)normal;
-			n = (size_t)len;
-		}
+	if (begins && t->add_space_prefix)
+		buf_append(out, "\xE2\x96\x81", 3);
+	for (size_t i = 0; i < n; i++) {
+		size_t from = i;
+		while (i < n && s[i] != ' ')
+			i++;
+		buf_append(out, s + from, i - from);
+		if (i < n)
+			buf_append(out, "\xE2\x96\x81", 3);
 	}
-	if (t->model == MODEL_BPE)
-		bpe_encode(t, text, n, out);
-	else
-		spm_encode(t, text, n, out);
-	free(normal);
+}
+
+// Text without specials that is valid UTF-8; begins: nothing stands before it in its stretch.
+static void encode_valid(const struct tokenizer *t, const char *s, size_t n, bool begins, struct token_vec *out)
+{
+	struct buf normal, escaped;
+	buf_init(&normal);
+	buf_init(&escaped);
+	if (t->nfc && !nfc_quick_check(s, n)) {
+		nfc_append(&normal, s, n);
+		s = normal.data;
+		n = normal.len;
+	}
+	if (t->escape_spaces) {
+		escape(t, s, n, begins, &escaped);
+		s = escaped.data;
+		n = escaped.len;
+	}
+	words_encode(t, s, n, out);
+	buf_deinit(&normal);
+	buf_deinit(&escaped);
+}
+
+static size_t valid_length(const char *s, size_t n)
+{
+	size_t i = 0;
+	uint32_t cp;
+	for (int k; i < n && (k = utf8_decode(s + i, n - i, &cp)) > 0; i += (size_t)k)
+		;
+	return i;
+}
+
+// Text without specials: characters go to the model, bad bytes to the tokens of single bytes.
+static void encode_stretch(const struct tokenizer *t, const char *s, size_t n, struct token_vec *out)
+{
+	for (size_t i = 0; i < n;) {
+		size_t valid = valid_length(s + i, n - i);
+		if (valid)
+			encode_valid(t, s + i, valid, i == 0, out);
+		i += valid;
+		if (i < n && t->byte_id[(uint8_t)s[i]] >= 0)
+			token_vec_push(out, t->byte_id[(uint8_t)s[i]]);
+		i += i < n;
+	}
 }
 
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, const uint8_t *taint, unsigned flags,
-                     struct token_vec *out)
+					 struct token_vec *out)
 {
 	bool parse = flags & TOKENIZE_PARSE_SPECIAL, add = flags & TOKENIZE_ADD_SPECIAL;
+	size_t done = 0;
 	if (n > MAX_TEXT)
 		return ERR_LIMIT;
-	if (add && t->add_bos && t->bos >= 0)
+	if (add && tokenizer_adds_bos(t))
 		token_vec_push(out, t->bos);
-	size_t done = 0;
 	for (size_t i = 0; i < n;) {
 		size_t len = 0;
-		int32_t id = special_at(t, text + i, n - i, taint ? taint + i : NULL, parse, &len);
+		int32_t id =
+			t->first[(uint8_t)text[i]] ? special_at(t, text + i, n - i, taint ? taint + i : NULL, parse, &len) : -1;
 		if (id < 0) {
 			i++;
 			continue;
 		}
-		encode_plain(t, text + done, i - done, out);
+		encode_stretch(t, text + done, i - done, out);
 		token_vec_push(out, id);
-		i += len;
-		done = i;
+		done = i += len;
 	}
-	encode_plain(t, text + done, n - done, out);
+	encode_stretch(t, text + done, n - done, out);
 	if (add && t->add_eos && t->eos >= 0)
 		token_vec_push(out, t->eos);
 	return 0;
@@ -180,9 +181,10 @@ void tokenizer_destroy(struct tokenizer *t)
 	free(t->score);
 	free(t->eog);
 	free(t->by_spelling.slot);
-	free(t->by_piece.slot);
+	free(t->by_key.slot);
 	free(t->merges);
 	free(t->trie);
+	free(t->trie_id);
 	pretokenizer_destroy(t->pre);
 	free(t);
 }
@@ -232,7 +234,7 @@ bool tokenizer_adds_bos(const struct tokenizer *t)
 
 bool tokenizer_strips_left(const struct tokenizer *t)
 {
-	return t->model == MODEL_SPM && t->add_space_prefix;
+	return t->add_space_prefix;
 }
 
 bool tokenizer_is_eog(const struct tokenizer *t, int32_t id)

@@ -15,7 +15,7 @@ struct tokenizer;
 
 enum token_type { // numbers of GGUF's tokenizer.ggml.token_type
 	TOKEN_NORMAL = 1,
-	TOKEN_UNKNOWN = 2,
+	TOKEN_UNKNOWN = 2,      // of the file; a tokenizer gives it the type of a control token
 	TOKEN_CONTROL = 3,      // matched in text only when specials are parsed; no text of its own
 	TOKEN_USER_DEFINED = 4, // always matched in text; has text
 	TOKEN_UNUSED = 5,

@@ -170,11 +170,13 @@ fuzz:  ## run every fuzz target for FUZZ_SECONDS each (needs clang)
 # --- kernels: how fast they are, as a share of what the machine can do
 
 .PHONY: bench-kernels
-$(BUILD)/bench_kernels: $(patsubst %,$(BUILD)/obj/tests/bench/%.o,bench_kernels peak peak_avx2 peak_avx512) $(BUILD)/libquire.a
+BENCHES := $(BUILD)/bench_kernels $(BUILD)/bench_attention
+$(BENCHES): $(BUILD)/bench_%: $(patsubst %,$(BUILD)/obj/tests/bench/%.o,bench_% peak peak_avx2 peak_avx512) $(BUILD)/libquire.a
 	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-bench-kernels: $(BUILD)/bench_kernels  ## GOP/s of products with weights, by type, shape and batch
+bench-kernels: $(BENCHES)  ## GOP/s of products with weights and of attention, as a share of the machine's
 	$(BUILD)/bench_kernels
+	$(BUILD)/bench_attention
 
 # --- simde: the kernels of every instruction set on a machine that has none of them. SIMDE is a folder that holds simde/.
 

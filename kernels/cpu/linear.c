@@ -38,7 +38,8 @@ struct finish {
 	float *y;	   // [T][N], stored
 	bool residual; // y += instead
 	float softcap;
-	const float *bias; // [N]
+	bool with_residues; // rows of the product come in pairs that are added
+	const float *bias;	// [N]
 	// MLP: hidden values, from the product's columns u (gate) and F + u, as inputs of the next product.
 	bool gated;
 	enum activation act;
@@ -152,12 +153,13 @@ static void finish_columns(const struct product *p, size_t group, size_t t, size
 	const struct section *s = matrix_section(p->w, group);
 	size_t row = (group - s->first_group) * GROUP, col = s->first_row + row;
 	struct cpu_columns f = {.c = c,
-							.n = n,
+							.with_residues = p->to.with_residues,
+							.n = p->to.with_residues ? n / 2 : n,
 							.cols = s->rows - row < GROUP ? s->rows - row : GROUP,
 							.bias = p->to.bias ? p->to.bias + col : NULL,
 							.softcap = p->to.softcap,
 							.residual = p->to.residual,
-							.y = p->to.y + t * p->w->n + col,
+							.y = p->to.y + (p->to.with_residues ? t / 2 : t) * p->w->n + col,
 							.stride = p->w->n};
 	p->isa->store(&f);
 }
@@ -230,7 +232,7 @@ static struct product product_of(const struct cpu_backend *be, const struct matr
 }
 
 static void prepare(struct cpu_backend *be, const struct norm *n, const float *x, const int32_t *rows, size_t n_rows,
-					const struct matrix *w)
+					const struct matrix *w, bool with_residues)
 {
 	const struct linear_scratch *s = be->linear_scratch;
 	struct row_work r = {.isa = be->isa->linear,
@@ -239,6 +241,7 @@ static void prepare(struct cpu_backend *be, const struct norm *n, const float *x
 						 .rows = rows,
 						 .d = w->k,
 						 .q = w->takes_int ? s->in : NULL,
+						 .with_residues = with_residues,
 						 .y = w->takes_float ? s->in_float : NULL,
 						 .scratch = s->rows,
 						 .scratch_floats = s->row_floats};
@@ -269,7 +272,7 @@ void cpu_norm_qkv(struct backend *b, const struct norm *n, const struct matrix *
 {
 	struct cpu_backend *be = cpu_of(b);
 	size_t t = (size_t)be->batch->n_tokens;
-	prepare(be, n, be->x, NULL, t, w);
+	prepare(be, n, be->x, NULL, t, w, false);
 	struct product p = product_of(be, w, t);
 	p.to = (struct finish){.y = be->qkv, .bias = bias ? bias->v : NULL};
 	product_run(be, &p);
@@ -281,7 +284,7 @@ void cpu_attn_out(struct backend *b, const struct matrix *w, const struct vector
 	struct cpu_backend *be = cpu_of(b);
 	size_t t = (size_t)be->batch->n_tokens;
 	CHECK(w->k == (size_t)a->n_heads * (size_t)a->head_dim, "%zu inputs", w->k);
-	prepare(be, NULL, be->attn, NULL, t, w);
+	prepare(be, NULL, be->attn, NULL, t, w, false);
 	struct product p = product_of(be, w, t);
 	p.to = (struct finish){.bias = bias ? bias->v : NULL};
 	add_product(be, &p, post);
@@ -293,7 +296,7 @@ void cpu_mlp(struct backend *b, const struct mlp *m)
 	const struct linear_scratch *s = be->linear_scratch;
 	size_t t = (size_t)be->batch->n_tokens;
 	CHECK(m->in->n == (size_t)m->d_ff * (m->gated ? 2 : 1) && m->down->k == (size_t)m->d_ff, "%zu rows", m->in->n);
-	prepare(be, &m->norm, be->x, NULL, t, m->in);
+	prepare(be, &m->norm, be->x, NULL, t, m->in, false);
 	struct product in = product_of(be, m->in, t);
 	in.to = (struct finish){.bias = m->in_bias ? m->in_bias->v : NULL,
 							.gated = m->gated,
@@ -307,13 +310,17 @@ void cpu_mlp(struct backend *b, const struct mlp *m)
 	add_product(be, &down, &m->post_norm);
 }
 
+// Errors of this product are errors of logits, with no layer after it to even them out: rounding its inputs to 8 bits
+// alone would cost more than that of a layer's. So a row is multiplied together with what rounding it left, as two
+// rows; a decode step, which waits for the weights, hardly notices.
 void cpu_logits(struct backend *b, const struct norm *n, const struct matrix *head, float softcap, float *logits)
 {
 	struct cpu_backend *be = cpu_of(b);
 	size_t t = (size_t)be->batch->n_out;
-	prepare(be, n, be->x, be->batch->out_rows, t, head);
-	struct product p = product_of(be, head, t);
-	p.to = (struct finish){.y = logits, .softcap = softcap};
+	bool with_residues = !head->takes_float;
+	prepare(be, n, be->x, be->batch->out_rows, t, head, with_residues);
+	struct product p = product_of(be, head, with_residues ? 2 * t : t);
+	p.to = (struct finish){.y = logits, .softcap = softcap, .with_residues = with_residues};
 	product_run(be, &p);
 }
 
@@ -328,7 +335,8 @@ static size_t widest(const struct reserve *r)
 // Lays the buffers out from `base` on, which may be NULL to learn the size.
 static size_t lay_out(const struct cpu_backend *be, const struct reserve *r, struct linear_scratch *s, char *base)
 {
-	size_t t = (size_t)(r->max_tokens > r->max_out ? r->max_tokens : r->max_out), threads = (size_t)team_size(be->team);
+	size_t t = (size_t)(r->max_tokens > 2 * r->max_out ? r->max_tokens : 2 * r->max_out),
+		   threads = (size_t)team_size(be->team);
 	size_t k = widest(r), at = 0;
 	s->row_floats = (k + 15) & ~(size_t)15;
 	struct {

@@ -23,6 +23,7 @@ struct row_work {
 	size_t d;
 	// Where row i goes: quantised, as floats, added to the residual stream. NULL where not wanted.
 	struct act_block *q; // [T][act_stride(d)]
+	bool with_residues;	 // [2 T]: after every row what rounding it to 8 bits left, again in 8 bits
 	float *y;			 // [T][d]
 	float *residual;	 // [T][d]
 	float *scratch;		 // [threads][scratch_floats]

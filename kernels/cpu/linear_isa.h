@@ -67,10 +67,11 @@ struct cpu_tile {
 
 // What happens to a tile of results: y = [softcap of] c + bias [+ y].
 struct cpu_columns {
-	const float *c;	   // [n][GROUP]
-	size_t n, cols;	   // of which the first cols are meant
-	const float *bias; // [cols] or NULL
-	float softcap;	   // cap · tanh(v / cap), or 0
+	const float *c;		// [n][GROUP], or [n][2][GROUP]
+	bool with_residues; // every row is the sum of two
+	size_t n, cols;		// of which the first cols are meant
+	const float *bias;	// [cols] or NULL
+	float softcap;		// cap · tanh(v / cap), or 0
 	bool residual;
 	float *y; // [n][stride]
 	size_t stride;

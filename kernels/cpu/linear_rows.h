@@ -146,7 +146,7 @@ static void rows_norm(const struct norm *n, const float *x, size_t d, float *y)
 	memcpy(y + i, &v, (d - i) * sizeof *y);
 }
 
-// d = max |x| · (1 / 127), q = round(x / d) to nearest even. A block of nothing but tiny values (whose 127 / max
+// d = max |x| / 127, q = round(x / d) to nearest even. A block of nothing but tiny values (whose 127 / max
 // overflows) becomes zero; a NaN makes d NaN, so it is not lost.
 LANES_INLINE void quantise_block(const float *x, struct act_block *q)
 {
@@ -172,7 +172,7 @@ LANES_INLINE void quantise_block(const float *x, struct act_block *q)
 	}
 	int_lanes_sums(a, sums);
 	int sum = sums[0] + sums[1];
-	q->d = max < 1e-30f ? 0 : max * (1 / 127.0f);
+	q->d = max < 1e-30f ? 0 : max / 127;
 	q->d_sum = q->d * (float)sum;
 	q->zero8 = -8 * sum;
 	q->zero16 = -16 * sum;
@@ -243,13 +243,18 @@ LANES_INLINE void store_columns(float *p, size_t at, size_t cols, const lanes *v
 
 static void rows_store(const struct cpu_columns *s)
 {
-	lanes bias[GROUP / LANES] = {{0}}, v, y;
+	lanes bias[GROUP / LANES] = {{0}}, v, y, residue;
 	for (size_t h = 0; h < GROUP / LANES && s->bias; h++)
 		load_columns(s->bias, h * LANES, s->cols, &bias[h]);
 	for (size_t i = 0; i < s->n; i++)
 		for (size_t h = 0; h < GROUP / LANES; h++) {
+			const float *c = s->c + i * GROUP * (s->with_residues ? 2 : 1);
 			float *to = s->y + i * s->stride;
-			lanes_load(s->c + i * GROUP + h * LANES, &v);
+			lanes_load(c + h * LANES, &v);
+			if (s->with_residues) {
+				lanes_load(c + GROUP + h * LANES, &residue);
+				v += residue;
+			}
 			v += bias[h];
 			if (s->softcap > 0)
 				softcap(s->softcap, &v);

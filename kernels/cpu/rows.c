@@ -9,6 +9,17 @@
 
 enum { ALONE_FLOATS = 4096 }; // a few microseconds of row work: less than it costs to share it
 
+static void quantise_row(const struct row_work *w, const float *x, size_t i, float *own)
+{
+	struct act_block *q = w->q + (w->with_residues ? 2 * i : i) * act_stride(w->d);
+	w->isa->quantise(x, w->d, q);
+	if (!w->with_residues)
+		return;
+	for (size_t k = 0; k < w->d; k++)
+		own[k] = x[k] - (float)q[k / BLOCK].q[k % BLOCK] * q[k / BLOCK].d;
+	w->isa->quantise(own, w->d, q + act_stride(w->d));
+}
+
 static void work_on_rows(void *ctx, size_t first, size_t last, int thread)
 {
 	const struct row_work *w = ctx;
@@ -24,7 +35,7 @@ static void work_on_rows(void *ctx, size_t first, size_t last, int thread)
 			memcpy(y, x, w->d * sizeof *y);
 		}
 		if (w->q)
-			w->isa->quantise(x, w->d, w->q + i * act_stride(w->d));
+			quantise_row(w, x, i, own);
 		if (w->residual)
 			w->isa->add(w->residual + i * w->d, x, w->d);
 	}

@@ -87,7 +87,7 @@ static const struct op {
 	{"attention", run_attention, 2e-3, 2e-3},
 	{"attn_out", run_attn_out, 2e-5, 0.08},
 	{"mlp", run_mlp, 2e-5, 0.2},
-	{"logits", run_logits, 2e-5, 0.08},
+	{"logits", run_logits, 2e-5, 2e-3},
 };
 enum { N_OPS = sizeof ops / sizeof ops[0] };
 

@@ -285,7 +285,7 @@ START_TEST(quantising_rounds_to_nearest)
 			double error = fabs((double)q[b].d * q[b].q[i] - (double)x[b * BLOCK + i]);
 			ck_assert_double_le(error, (double)q[b].d * 0.5001 + 1e-34);
 		}
-		ck_assert(q[b].d == (b == 1 || b == 3 ? 0 : max * (1 / 127.0f)));
+		ck_assert(q[b].d == (b == 1 || b == 3 ? 0 : max / 127));
 		ck_assert(q[b].d_sum == q[b].d * (float)sum);
 		ck_assert_int_eq(q[b].zero8, -8 * sum);
 		ck_assert_int_eq(q[b].zero16, -16 * sum);

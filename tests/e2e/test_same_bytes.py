@@ -74,9 +74,11 @@ def test_chunks_threads_and_blocks(start_server, expected, options):
 
 
 def test_preempted(start_server):
-    alone = answer(start_server(), max_tokens=280, ignore_eos=True)
+    # Short prompts with long answers: three are let in, each grows to more than a third of the pool.
+    long = {"prompt": "Once upon a time", "max_tokens": 280, "ignore_eos": True}
+    alone = answer(start_server(), **long)
     s = start_server("--kv-cache-tokens", "512", "--max-model-len", "512")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        got = list(pool.map(lambda i: answer(s, cache_salt=f"p{i}", max_tokens=280, ignore_eos=True), range(8)))
+        got = list(pool.map(lambda i: answer(s, cache_salt=f"p{i}", **long), range(8)))
     assert got == [alone] * 8
     assert s.metric("vllm:num_preemptions_total") > 0

@@ -22,7 +22,7 @@ static uint64_t pair_of(int32_t left, int32_t right)
 }
 
 bool bpe_pair(const struct tokenizer *t, const struct symbol *left, const struct symbol *right, int32_t *id,
-			  int64_t *key)
+			  int32_t *key)
 {
 	if (left->id < 0 || right->id < 0)
 		return false;

@@ -13,12 +13,13 @@ static bool before(const struct candidate *a, const struct candidate *b)
 	return a->key != b->key ? a->key < b->key : a->left < b->left;
 }
 
+// Four children to a node: half the levels, and the children of one lie side by side.
 static void push(struct merger *m, struct candidate c)
 {
 	mem_grow(&m->heap, &m->cap_heap, m->n_heap + 1, sizeof *m->heap);
 	size_t i = m->n_heap++;
-	for (; i && before(&c, &m->heap[(i - 1) / 2]); i = (i - 1) / 2)
-		m->heap[i] = m->heap[(i - 1) / 2];
+	for (; i && before(&c, &m->heap[(i - 1) / 4]); i = (i - 1) / 4)
+		m->heap[i] = m->heap[(i - 1) / 4];
 	m->heap[i] = c;
 }
 
@@ -26,9 +27,11 @@ static struct candidate pop(struct merger *m)
 {
 	struct candidate top = m->heap[0], last = m->heap[--m->n_heap];
 	size_t i = 0;
-	for (size_t k; (k = 2 * i + 1) < m->n_heap; i = k) {
-		if (k + 1 < m->n_heap && before(&m->heap[k + 1], &m->heap[k]))
-			k++;
+	for (size_t k; (k = 4 * i + 1) < m->n_heap; i = k) {
+		size_t end = k + 4 < m->n_heap ? k + 4 : m->n_heap;
+		for (size_t j = k + 1; j < end; j++)
+			if (before(&m->heap[j], &m->heap[k]))
+				k = j;
 		if (!before(&m->heap[k], &last))
 			break;
 		m->heap[i] = m->heap[k];
@@ -39,11 +42,10 @@ static struct candidate pop(struct merger *m)
 
 static void propose(struct merger *m, int32_t left)
 {
-	int32_t right = left < 0 ? -1 : m->sym[left].next;
-	if (right < 0)
+	if (left < 0 || m->sym[left].next < 0)
 		return;
-	const struct symbol *l = &m->sym[left], *r = &m->sym[right];
-	struct candidate c = {.left = left, .right = right, .len = l->len + r->len};
+	const struct symbol *l = &m->sym[left], *r = &m->sym[l->next];
+	struct candidate c = {.left = left, .len = l->len + r->len};
 	if (m->t->model == MODEL_BPE ? bpe_pair(m->t, l, r, &c.id, &c.key) : spm_pair(m->t, m->word, l, r, &c.id, &c.key))
 		push(m, c);
 }
@@ -69,10 +71,11 @@ void merger_run(struct merger *m)
 		propose(m, (int32_t)i);
 	while (m->n_heap) {
 		struct candidate c = pop(m);
-		struct symbol *l = &m->sym[c.left], *r = &m->sym[c.right];
-		// Symbols only grow: if both are there, side by side and as long together as then, neither has changed.
-		if (!l->len || !r->len || l->next != c.right || l->len + r->len != c.len)
+		struct symbol *l = &m->sym[c.left];
+		// A symbol and the next only ever grow together: as long as then means unchanged.
+		if (!l->len || l->next < 0 || l->len + m->sym[l->next].len != c.len)
 			continue;
+		struct symbol *r = &m->sym[l->next];
 		l->len = c.len;
 		l->id = c.id;
 		l->next = r->next;

@@ -6,16 +6,15 @@
 #include <string.h>
 
 // Floats as integers in the same order, turned round: the best score has the smallest key.
-static int64_t key_of(float score)
+static int32_t key_of(float score)
 {
 	int32_t bits;
 	memcpy(&bits, &score, sizeof bits);
-	int64_t ordered = bits >= 0 ? bits : (int64_t)INT32_MIN - bits;
-	return -ordered;
+	return bits >= 0 ? -bits : bits - INT32_MIN;
 }
 
 bool spm_pair(const struct tokenizer *t, const char *word, const struct symbol *left, const struct symbol *right,
-			  int32_t *id, int64_t *key)
+			  int32_t *id, int32_t *key)
 {
 	size_t len = (size_t)left->len + right->len;
 	if (len > t->max_key)

@@ -107,10 +107,10 @@ struct symbol {
 	int32_t id;		  // -1: no token of its own
 	int32_t prev, next;
 };
-struct candidate { // a pair that may merge: the smallest key first, then the leftmost
-	int64_t key;
-	int32_t left, right, id; // two symbols; the token they make
-	uint32_t len;			 // of both when it was proposed; it is stale if that changed
+struct candidate { // a symbol that may merge with the next: the smallest key first, then the leftmost
+	int32_t key;
+	int32_t left, id; // the symbol; the token of both
+	uint32_t len;	  // of both when it was proposed; it is stale if that changed
 };
 struct merger {
 	const struct tokenizer *t;
@@ -126,8 +126,8 @@ void merger_deinit(struct merger *m);
 
 // What the pair makes and how early (smallest key first); false: nothing.
 bool bpe_pair(const struct tokenizer *t, const struct symbol *left, const struct symbol *right, int32_t *id,
-			  int64_t *key);
+			  int32_t *key);
 bool spm_pair(const struct tokenizer *t, const char *word, const struct symbol *left, const struct symbol *right,
-			  int32_t *id, int64_t *key);
+			  int32_t *id, int32_t *key);
 
 #endif

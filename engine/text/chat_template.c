@@ -37,11 +37,20 @@ static bool contains(const struct buf *b, const char *s)
 	return b->len && memmem(b->data, b->len, s, strlen(s));
 }
 
+// The special tokens that the model itself gave: a request that names one in its kwargs gives mere text, which must stay tainted.
 static int run(const struct chat_template *t, json_t *vars, int64_t now, struct jinja_output *out, char *err,
 			   size_t len)
 {
+	const char *own[sizeof trusted / sizeof trusted[0]];
+	size_t n = 0;
 	bool raised;
-	return jinja_render(t->jinja, vars, trusted, now, out, &raised, err, len);
+	for (size_t i = 0; trusted[i]; i++) {
+		const json_t *model = json_object_get(t->specials, trusted[i]);
+		if (model && json_object_get(vars, trusted[i]) == model)
+			own[n++] = trusted[i];
+	}
+	own[n] = NULL;
+	return jinja_render(t->jinja, vars, own, now, out, &raised, err, len);
 }
 
 // A template that treats content as a string either fails on a list or prints Python's notation of it.
